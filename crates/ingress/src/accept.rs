@@ -33,6 +33,7 @@ use self::dispatch::{CommitRules, dispatch_commits};
 use self::queue::SubmissionSize;
 use self::shares::{QueueRoom, QueueUse, SharedQueueShares};
 use crate::options::IngressOptions;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::ring::DoorbellRinger;
 use crate::write_evidence::WriteEvidence;
 
@@ -47,7 +48,7 @@ pub(crate) enum AppendVerdict {
 
 /// Why a whole submission failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AcceptError {
+pub(crate) enum AcceptError {
     #[error("the queue is full")]
     QueueFull,
     #[error("the tenant has used its share of the queue")]
@@ -58,6 +59,29 @@ pub enum AcceptError {
     InDoubt,
     #[error("shutting down")]
     Closed,
+}
+
+impl From<AcceptError> for RequestRefusal {
+    fn from(error: AcceptError) -> Self {
+        match error {
+            AcceptError::QueueFull => {
+                Self::new(RefusalKind::Busy, "too many events are waiting for a commit")
+            }
+            AcceptError::TenantQueueFull => Self::new(
+                RefusalKind::Busy,
+                "too many events of this tenant are waiting for a commit: it has three quarters of the queue",
+            ),
+            AcceptError::Unavailable => Self::new(
+                RefusalKind::StoreUnavailable,
+                "the store cannot be reached; repeat the request with the same Idempotency-Key",
+            ),
+            AcceptError::InDoubt => Self::new(
+                RefusalKind::StoreUnavailable,
+                "the store did not answer in time; repeat the request with the same Idempotency-Key",
+            ),
+            AcceptError::Closed => Self::new(RefusalKind::Draining, "this process is shutting down"),
+        }
+    }
 }
 
 /// The entry of the commit queue.

@@ -19,9 +19,10 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::body::PaidBytes;
+use crate::body_budget::{BodyBudget, PaidBytes};
 use crate::connection_use::{AnswerProgress, ConnectionUse, RequestInProgress};
 use crate::gate::RequestSlot;
+use crate::refusal::RequestRefusal;
 
 /// Resources of a whole answer, held until it is sent. In the extensions of a response.
 #[derive(Debug, Clone)]
@@ -42,6 +43,36 @@ impl AnswerHold {
     pub(crate) fn of_anonymous(place: OwnedSemaphorePermit) -> Self {
         Self(Arc::new(AnswerResources { _slot: None, _paid: None, _place: Some(place) }))
     }
+}
+
+/// Answers up to this size are bounded by the number of slots alone.
+const SMALL_ANSWER: usize = 4 * 1024;
+
+/// Lets a complete answer keep the slot of its request, and its bytes, until it is sent. Without room in
+/// the budget, the answer of a read is refused; the answer of an act is sent in any case, because the act
+/// is done.
+pub(crate) fn hold_answer(
+    mut response: Response,
+    bytes: usize,
+    slot: RequestSlot,
+    bodies: &BodyBudget,
+    call: AnsweredCall,
+) -> Result<Response, RequestRefusal> {
+    let paid = if bytes > SMALL_ANSWER { Some(bodies.charge_kib(bytes.div_ceil(1024))) } else { None };
+    let paid = match (paid.transpose(), call) {
+        (Err(refusal), AnsweredCall::Read) => return Err(refusal),
+        (Err(_), AnsweredCall::Act) => None,
+        (Ok(paid), _) => paid,
+    };
+    response.extensions_mut().insert(AnswerHold::of_request(slot, paid));
+    Ok(response)
+}
+
+/// Whether an answered call was a read or an act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnsweredCall {
+    Read,
+    Act,
 }
 
 /// The size of an answer that is complete; `None` for a stream.

@@ -8,9 +8,10 @@ use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 
 use crate::cursor::{self, CursorList};
-use crate::fields::{self, JsonFields};
-use crate::http::event_draft::{self, EventContent};
-use crate::prefer::PreferHeader;
+use crate::http::event_fields;
+use crate::http::fields::{self, JsonFields};
+use crate::http::prefer::PreferHeader;
+use crate::submit::event_draft::EventContent;
 use crate::trace;
 
 /// For each list that accepts `text` as a cursor: the cursor that it writes for the same position.
@@ -37,7 +38,7 @@ pub fn is_traceparent(text: &str) -> bool {
 /// Name and payload of the body of one event.
 pub fn read_event(text: &str) -> Option<(Name, RawJson)> {
     let mut fields = JsonFields::of(text, "").ok()?;
-    let said = event_draft::read_event_content(&mut fields, 256 * 1024).ok()?;
+    let said = event_fields::read_event_content(&mut fields, 256 * 1024).ok()?;
     fields.finish_fields().ok()?;
     said.map(|EventContent { name, payload }| (name, payload))
 }

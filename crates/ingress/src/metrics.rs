@@ -1,15 +1,7 @@
-//! Metrics of the ingress: counters by name, and gauges that are read when a scraper asks.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! Metrics of the ingress: their descriptions, and the recording of counters.
 
 use axum::http::{Method, StatusCode};
-use bytes::Bytes;
 use millstream_store::backlog_gauges;
-
-use crate::gate::AnonymousBudget;
-use crate::process_metrics;
-use crate::state::IngressState;
 
 /// Describes the metrics to the recorder. Call once, after the recorder is installed.
 pub fn describe_metrics() {
@@ -117,8 +109,8 @@ pub(crate) fn record_timeout() {
     metrics::counter!("millstream_connections_timed_out_total").increment(1);
 }
 
-pub(crate) fn record_anonymous_refusal(budget: AnonymousBudget) {
-    metrics::counter!("millstream_anonymous_refused_total", "budget" => budget.as_str()).increment(1);
+pub(crate) fn record_anonymous_refusal(budget: &'static str) {
+    metrics::counter!("millstream_anonymous_refused_total", "budget" => budget).increment(1);
 }
 
 /// Counts a request as in flight until dropped.
@@ -136,44 +128,4 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         metrics::gauge!("millstream_http_in_flight").decrement(1.0);
     }
-}
-
-/// How long a scrape waits for the store and the stream before it renders without their gauges.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Reads the gauges of the store and the stream, then renders the page.
-pub(crate) async fn render_scrape(door: &Arc<IngressState>) -> Bytes {
-    let (backlog, lanes) = tokio::join!(
-        tokio::time::timeout(PATIENCE, door.stores.event_views.count_backlog()),
-        tokio::time::timeout(PATIENCE, door.streams.care.lane_stats()),
-    );
-    if let Ok(Ok(backlog)) = backlog {
-        let age = backlog.oldest.map_or(Duration::ZERO, |oldest| door.clock.now().since(oldest));
-        set_gauge(backlog_gauges::UNDECIDED_EVENTS, backlog.undecided);
-        metrics::gauge!(backlog_gauges::OLDEST_UNDECIDED_SECONDS).set(age.as_secs_f64());
-        set_gauge(backlog_gauges::DEAD_EVENTS, backlog.dead);
-        set_gauge(backlog_gauges::PAUSED_EXECUTIONS, backlog.paused);
-        set_gauge(backlog_gauges::OPEN_INCIDENTS, backlog.incidents);
-        set_gauge(backlog_gauges::OPEN_ACTIONS, backlog.open_actions);
-    }
-    if let Ok(Ok(lanes)) = lanes {
-        for stats in lanes {
-            let lane = stats.lane.number().to_string();
-            for (name, value) in [
-                ("millstream_stream_length", stats.length),
-                ("millstream_stream_pending", stats.pending),
-                ("millstream_stream_lag", stats.lag),
-            ] {
-                #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
-                metrics::gauge!(name, "lane" => lane.clone()).set(value as f64);
-            }
-        }
-    }
-    let page = door.metrics_page.render_shared().await;
-    [page, Bytes::from(process_metrics::render_process_metrics())].concat().into()
-}
-
-fn set_gauge(name: &'static str, value: u64) {
-    #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
-    metrics::gauge!(name).set(value as f64);
 }

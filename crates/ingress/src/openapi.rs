@@ -4,14 +4,21 @@
 //! schemas are written by hand in `openapi/schemas.json` and checked against real answers by the tests (see
 //! `docs/decisions/openapi.md`).
 
+use bytes::Bytes;
 use millstream_core::status::Role;
 use serde_json::{Map, Value, json};
 
 use crate::http::all_routes;
-use crate::http::problem::ProblemKind;
+use crate::http::problem::{status_of_kind, urn_of_kind};
 use crate::http::route::{BodyUse, LocationHeader, OperationLink, RouteOperation};
+use crate::refusal::RefusalKind;
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
+
+/// The whole document, as it is served.
+pub(crate) fn render_document() -> Bytes {
+    document().to_string().into()
+}
 
 /// The whole document.
 pub fn document() -> Value {
@@ -146,7 +153,7 @@ fn responses(doc: &RouteOperation) -> Value {
 }
 
 fn problem(status: u16) -> Value {
-    let kinds = ProblemKind::ALL.iter().filter(|kind| kind.status().as_u16() == status);
+    let kinds = RefusalKind::ALL.iter().filter(|kind| status_of_kind(**kind).as_u16() == status);
     let titles: Vec<_> = kinds.map(|kind| kind.title()).collect();
     let mut headers = json!({ "x-request-id": request_id() });
     if matches!(status, 429 | 503) {
@@ -202,7 +209,7 @@ fn reference(schema: &str) -> Value {
 
 fn schemas() -> Value {
     let mut schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
-    let urns: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
+    let urns: Vec<_> = RefusalKind::ALL.iter().map(|kind| urn_of_kind(*kind)).collect();
     schemas["Problem"]["properties"]["type"] = json!({ "type": "string", "enum": urns });
     schemas
 }

@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{ConnectionServer, ShutdownSignals};
-use crate::http::serve_routes;
 use crate::options::{AuthMode, IngressLimits, IngressOptions};
+use crate::router::open_router;
 use crate::stall_timeout::StallTimeoutStream;
-use crate::state::{IngressDeps, IngressLifecycle, IngressState};
+use crate::state::{IngressDeps, IngressLifecycle};
 use crate::tls::CurrentTls;
 use crate::transport::{ConnectionStream, IngressListeners, TlsListener};
 
@@ -52,7 +52,7 @@ pub async fn run_ingress(
 
     let life = IngressLifecycle::until_drained(shutdown.clone());
     let (limits, delay, deadline) = (options.limits.clone(), options.drain_delay, options.drain_deadline);
-    let router = serve_routes(IngressState::open_ingress(deps, options, &addresses, &life));
+    let router = open_router(deps, options, &addresses, &life);
     let connections = TaskTracker::new();
     let goodbye = ShutdownSignals { leaving: CancellationToken::new(), cut: CancellationToken::new() };
     let server = ConnectionServer::new(router, limits, &goodbye, &connections);

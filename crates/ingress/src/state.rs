@@ -1,6 +1,8 @@
-//! Shared state of all handlers: stores, streams, and the components that live as long as the ingress.
+//! Composition of the ingress: starts the components that live as long as it does, and holds what the
+//! handlers use.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -18,23 +20,29 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept::EventAcceptor;
-use crate::auth::{KeyLookup, attend_keys};
-use crate::body::BodyBudget;
+use crate::admission::AdmissionControl;
+use crate::auth::{CallAuthenticator, KeyLookup, attend_keys};
+use crate::body_budget::BodyBudget;
+use crate::clock;
 use crate::coalescer::Coalescer;
 use crate::definition_cache::DefinitionCache;
 use crate::devices::batcher::DeviceBatcher;
+use crate::devices::{DeviceDeps, DeviceEnvironment};
 use crate::gate::RequestGate;
-use crate::http::health::ReadinessCache;
+use crate::graphs::GraphDeps;
 use crate::metrics_page::{MetricsPage, RenderMetrics};
 use crate::options::IngressOptions;
 use crate::people::batcher::PeopleBatcher;
 use crate::quotas::{self, TenantQuotas};
+use crate::readiness::{LastCheck, ReadinessProbe};
 use crate::ring::DoorbellRinger;
+use crate::submit::SubmitDeps;
+use crate::tasks::TaskDeps;
 use crate::tasks::board::WorkerBoard;
 use crate::tasks::handed_out_tasks::HandedOutTasks;
 use crate::tasks::report::{SettleNotifier, TaskBatcher};
+use crate::wait::WaitDeps;
 use crate::waiters::WaiterRegistry;
-use crate::{clock, openapi};
 
 /// Dependencies of the ingress; the app supplies them.
 #[derive(Clone)]
@@ -52,6 +60,7 @@ impl std::fmt::Debug for IngressDeps {
     }
 }
 
+/// What the handlers of both transports use. The services below take the parts that they need.
 pub(crate) struct IngressState {
     pub(crate) stores: Stores,
     pub(crate) streams: StreamHandles,
@@ -63,30 +72,25 @@ pub(crate) struct IngressState {
     pub(crate) listen: Vec<String>,
     /// Cancelled when the process is asked to stop: readiness turns red, waits and tails end.
     pub(crate) draining: CancellationToken,
+    pub(crate) auth: CallAuthenticator,
+    pub(crate) admission: Arc<AdmissionControl>,
+    pub(crate) bodies: BodyBudget,
+    /// Quotas of each tenant.
+    pub(crate) quotas: Arc<TenantQuotas>,
     pub(crate) accept: EventAcceptor,
     pub(crate) ring: DoorbellRinger,
     pub(crate) news: WaiterRegistry,
     pub(crate) machines: Arc<DefinitionCache>,
-    /// External workers that wait for tasks.
-    pub(crate) board: WorkerBoard,
-    /// Tasks that external workers hold.
-    pub(crate) handed: HandedOutTasks,
-    /// Reports of external workers about their tasks.
-    pub(crate) reports: TaskBatcher,
-    /// Notifies executions and waiting workers of settled outcomes.
-    pub(crate) told: SettleNotifier,
+    pub(crate) submit: Arc<SubmitDeps>,
+    pub(crate) waits: Arc<WaitDeps>,
+    /// Tasks for external workers.
+    pub(crate) tasks: TaskDeps,
+    pub(crate) graphs: Arc<GraphDeps>,
     /// Devices and their runs.
-    pub(crate) fleet: DeviceBatcher,
+    pub(crate) devices: Arc<DeviceDeps>,
     /// People and their work items.
     pub(crate) desk: PeopleBatcher,
-    /// Event outcomes for waiting callers.
-    pub(crate) outcomes: Coalescer<(TenantId, EventId), Option<EventView>>,
-    pub(crate) keys: Arc<KeyLookup>,
-    pub(crate) gate: RequestGate,
-    pub(crate) bodies: BodyBudget,
-    /// Quotas of each tenant.
-    pub(crate) quotas: Arc<TenantQuotas>,
-    pub(crate) readiness: ReadinessCache,
+    pub(crate) readiness: ReadinessProbe,
     /// The OpenAPI document, rendered on first use.
     pub(crate) document: LazyLock<Bytes>,
 }
@@ -136,6 +140,7 @@ impl IngressState {
         options: IngressOptions,
         listen: &[SocketAddr],
         life: &IngressLifecycle,
+        render_document: fn() -> Bytes,
     ) -> Arc<Self> {
         let IngressDeps { stores, streams, clock, entropy, metrics } = deps;
         let ring = DoorbellRinger::start_ringer(
@@ -170,7 +175,8 @@ impl IngressState {
             announcer: streams.announcer.clone(),
             work: news.work.clone(),
         };
-        let reports = TaskBatcher::start_batchers(&stores, &clock, me.clone(), told.clone(), &life.tasks);
+        let reports =
+            Arc::new(TaskBatcher::start_batchers(&stores, &clock, me.clone(), told.clone(), &life.tasks));
         let machines = Arc::new(DefinitionCache::of(
             Coalescer::start_coalescer(definition_query(stores.events.clone()), &life.tasks),
             stores.definitions.clone(),
@@ -190,35 +196,93 @@ impl IngressState {
         ));
         let keys = Arc::new(KeyLookup::of(stores.keys.clone(), clock.clone(), options.key_ttl));
         life.tasks.spawn(attend_keys(keys.clone(), life.closing.clone()));
-        Arc::new_cyclic(|door| Self {
-            fleet: DeviceBatcher::start_batchers(
-                &stores,
-                &clock,
-                news.devices.clone(),
-                door.clone(),
-                &life.tasks,
-            ),
-            machines,
-            outcomes: Coalescer::start_coalescer(event_query(stores.event_views.clone()), &life.tasks),
-            board,
-            handed: HandedOutTasks::default(),
-            reports,
-            told,
-            desk,
-            keys,
+        let admission = Arc::new(AdmissionControl {
             gate: RequestGate::of(&options.limits),
+            quotas: quotas.clone(),
+            execution_views: stores.execution_views.clone(),
+        });
+        let submit = Arc::new(SubmitDeps {
+            events: stores.events.clone(),
+            machines: machines.clone(),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+        });
+        let waits = Arc::new(WaitDeps {
+            admission: admission.clone(),
+            outcomes: Coalescer::start_coalescer(event_query(stores.event_views.clone()), &life.tasks),
+            news: news.clone(),
+            draining: life.draining.clone(),
+            reread: options.reread,
+        });
+        let devices = DeviceEnvironment {
+            stores: stores.clone(),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            weights: options.devices.weights,
+            machines: machines.clone(),
+            reports: reports.clone(),
+            told,
+            ears: news.devices.clone(),
+            tellers: life.tasks.clone(),
+            rosters: Arc::default(),
+            choices: AtomicU64::default(),
+        };
+        Arc::new(Self {
+            tasks: TaskDeps {
+                board,
+                handed: HandedOutTasks::default(),
+                reports: reports.clone(),
+                actions: stores.actions.clone(),
+                machines: machines.clone(),
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+            },
+            graphs: Arc::new(GraphDeps {
+                stores: stores.clone(),
+                accept: accept.clone(),
+                admission: admission.clone(),
+                submit: submit.clone(),
+                waits: waits.clone(),
+                news: news.clone(),
+                machines: machines.clone(),
+                reports,
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+                draining: life.draining.clone(),
+                reread: options.reread,
+            }),
+            devices: Arc::new(DeviceDeps {
+                fleet: DeviceBatcher::start_batchers(devices, &life.tasks),
+                devices: stores.devices.clone(),
+                admission: admission.clone(),
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+                draining: life.draining.clone(),
+            }),
+            readiness: ReadinessProbe {
+                draining: life.draining.clone(),
+                writes: accept.writes.clone(),
+                housekeeping: stores.housekeeping.clone(),
+                care: streams.care.clone(),
+                last: LastCheck::default(),
+            },
+            auth: CallAuthenticator { keys, mode: options.auth },
             bodies: BodyBudget::of(options.limits.body_bytes_in_flight, quotas.clone()),
-            quotas,
-            readiness: ReadinessCache::default(),
-            document: LazyLock::new(|| openapi::document().to_string().into()),
+            document: LazyLock::new(render_document),
             draining: life.draining.clone(),
             metrics_page: MetricsPage::of(metrics),
+            listen: listen.iter().map(ToString::to_string).collect(),
+            admission,
+            quotas,
+            machines,
+            submit,
+            waits,
+            desk,
             stores,
             streams,
             clock,
             entropy,
             options,
-            listen: listen.iter().map(ToString::to_string).collect(),
             accept,
             ring,
             news,

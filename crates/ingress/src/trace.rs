@@ -1,23 +1,10 @@
-//! Request tracing: a request id, a trace context, a span and metrics for every request.
-//!
-//! The outermost layer. It also writes the error documents and turns a panic of a handler into a 500 with
-//! the request id, so that every response has the same shape.
+//! Request ids and trace contexts (W3C), the same for every transport.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
 
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use futures::FutureExt;
+use axum::http::{HeaderMap, HeaderName};
 use millstream_core::entropy::{self, Entropy};
-use tracing::Instrument;
-
-use crate::http::problem::{self, ApiProblem, ProblemKind};
-use crate::state::IngressState;
+use millstream_store::clock::Clock;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -28,57 +15,8 @@ pub(crate) struct TraceContext {
     pub(crate) traceparent: Arc<str>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for TraceContext {
-    type Rejection = ApiProblem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
-        let trace = parts.extensions.get::<TraceContext>().cloned();
-        trace.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the request was not traced"))
-    }
-}
-
-/// The outermost layer.
-pub(crate) async fn trace_request(
-    State(door): State<Arc<IngressState>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let begun = Instant::now();
-    let request_id = request_id(request.headers(), &door);
-    let traceparent = traceparent_of(request.headers(), &*door.entropy);
-    request.extensions_mut().insert(TraceContext { traceparent: traceparent.clone() });
-
-    let method = request.method().clone();
-    let path = request.uri().path().to_owned();
-    let route = request.extensions().get::<MatchedPath>().map_or("none", |route| route.as_str()).to_owned();
-    let span = tracing::info_span!(
-        "request", request.id = %request_id, http.method = %method, http.path = %path, traceparent = %traceparent
-    );
-
-    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
-    let response = answered.unwrap_or_else(|_| {
-        ApiProblem::new(ProblemKind::Internal, "the handler of this request panicked").into_response()
-    });
-    let mut response = problem::write_problem_document(response, &request_id, &path);
-    if let Ok(value) = HeaderValue::from_str(&request_id) {
-        response.headers_mut().insert(REQUEST_ID, value);
-    }
-
-    let status = response.status();
-    let seconds = begun.elapsed().as_secs_f64();
-    span.in_scope(|| {
-        if status.is_server_error() {
-            tracing::warn!(http.status = status.as_u16(), seconds, "request failed");
-        } else {
-            tracing::debug!(http.status = status.as_u16(), seconds, "request answered");
-        }
-    });
-    crate::metrics::record_request(&method, &route, status, seconds);
-    response
-}
-
 /// The caller's id, if it is short and plain; else a new one.
-pub(crate) fn request_id(headers: &HeaderMap, door: &IngressState) -> Arc<str> {
+pub(crate) fn request_id(headers: &HeaderMap, clock: &dyn Clock, entropy: &dyn Entropy) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let plain = |id: &&str| {
         (1..=128).contains(&id.len())
@@ -86,7 +24,7 @@ pub(crate) fn request_id(headers: &HeaderMap, door: &IngressState) -> Arc<str> {
     };
     match given.filter(plain) {
         Some(id) => id.into(),
-        None => entropy::uuid_v7(door.clock.now(), &*door.entropy).to_string().into(),
+        None => entropy::uuid_v7(clock.now(), entropy).to_string().into(),
     }
 }
 

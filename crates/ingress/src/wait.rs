@@ -5,17 +5,50 @@
 //! one query. A waiter holds no request slot, and a drain ends the wait at once: the caller gets the latest
 //! known state.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{EventId, ExecutionKey};
+use millstream_core::id::{EventId, ExecutionKey, TenantId};
+use millstream_core::status::EventStatus;
 use millstream_store::StoreResult;
 use millstream_store::views::EventView;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use crate::admission::AdmissionControl;
+use crate::coalescer::Coalescer;
 use crate::gate::RequestSlot;
-use crate::prefer::WaitUntil;
-use crate::state::IngressState;
-use crate::waiters::ExecutionSubscription;
+use crate::waiters::{ExecutionSubscription, WaiterRegistry};
+
+/// Dependencies of waits for outcomes.
+pub(crate) struct WaitDeps {
+    pub(crate) admission: Arc<AdmissionControl>,
+    /// Event outcomes for waiting callers.
+    pub(crate) outcomes: Coalescer<(TenantId, EventId), Option<EventView>>,
+    pub(crate) news: WaiterRegistry,
+    pub(crate) draining: CancellationToken,
+    /// Interval at which a waiter reads the store although nothing was announced.
+    pub(crate) reread: Duration,
+}
+
+/// The state that ends the wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum WaitUntil {
+    /// The event has its final status.
+    #[default]
+    Final,
+    /// The transition of the event is committed.
+    Applied,
+}
+
+impl WaitUntil {
+    pub(crate) fn is_met(self, status: EventStatus) -> bool {
+        match self {
+            Self::Final => status.is_final(),
+            Self::Applied => status.is_final() || status.is_applied(),
+        }
+    }
+}
 
 /// The state to wait for, and the timeout.
 #[derive(Debug, Clone, Copy)]
@@ -42,25 +75,27 @@ pub(crate) enum WaitStart {
 }
 
 pub(crate) async fn wait_for_outcome(
-    door: &IngressState,
+    deps: &WaitDeps,
     slot: &RequestSlot,
     execution: &ExecutionKey,
     event: EventId,
     patience: OutcomeWait,
     since: WaitStart,
 ) -> StoreResult<WaitResult> {
-    let Ok(_leave) = door.wait_place(&execution.tenant) else { return Ok(WaitResult::TimeUp(None)) };
+    let Ok(_leave) = deps.admission.wait_place(&execution.tenant) else {
+        return Ok(WaitResult::TimeUp(None));
+    };
     slot.give_back();
     let deadline = Instant::now() + patience.longest;
     let mut ear = match since {
         WaitStart::Undecided(mut ear) => {
-            wait_for_news(door, &mut ear, patience.longest).await;
+            wait_for_news(deps, &mut ear, patience.longest).await;
             ear
         }
-        WaitStart::Nothing => door.news.subscribe_to(execution.clone()),
+        WaitStart::Nothing => deps.news.subscribe_to(execution.clone()),
     };
     loop {
-        let seen = read_event(door, execution, event).await?;
+        let seen = read_event(deps, execution, event).await?;
         if let Some(view) = &seen
             && patience.until.is_met(view.status)
         {
@@ -71,25 +106,38 @@ pub(crate) async fn wait_for_outcome(
             return Ok(WaitResult::TimeUp(None));
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || door.draining.is_cancelled() {
+        if left.is_zero() || deps.draining.is_cancelled() {
             return Ok(WaitResult::TimeUp(seen.map(Box::new)));
         }
-        wait_for_news(door, &mut ear, left).await;
+        wait_for_news(deps, &mut ear, left).await;
     }
 }
 
-async fn wait_for_news(door: &IngressState, ear: &mut ExecutionSubscription, longest: Duration) {
+async fn wait_for_news(deps: &WaitDeps, ear: &mut ExecutionSubscription, longest: Duration) {
     tokio::select! {
-        () = ear.wait_for_news(longest.min(door.options.reread)) => {}
-        () = door.draining.cancelled() => {}
+        () = ear.wait_for_news(longest.min(deps.reread)) => {}
+        () = deps.draining.cancelled() => {}
     }
 }
 
 async fn read_event(
-    door: &IngressState,
+    deps: &WaitDeps,
     execution: &ExecutionKey,
     event: EventId,
 ) -> StoreResult<Option<EventView>> {
-    let found = door.outcomes.ask_batched(vec![(execution.tenant.clone(), event)]).await?;
+    let found = deps.outcomes.ask_batched(vec![(execution.tenant.clone(), event)]).await?;
     Ok(found.into_iter().next().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applied_wait_ends_at_transition() {
+        assert!(WaitUntil::Applied.is_met(EventStatus::Processing));
+        assert!(!WaitUntil::Final.is_met(EventStatus::Processing));
+        assert!(WaitUntil::Applied.is_met(EventStatus::Rejected));
+        assert!(!WaitUntil::Applied.is_met(EventStatus::Deferred));
+    }
 }

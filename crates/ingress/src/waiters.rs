@@ -4,6 +4,8 @@
 //! Here one task receives them, and a waiter is woken for its own execution only. Announcements are best
 //! effort: waiters also poll the store at an interval, so that they finish without any announcement.
 
+mod device_wakeups;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::devices::wakeups::DeviceWakeups;
+pub(crate) use self::device_wakeups::{DeviceSubscription, DeviceWakeups};
 
 /// Pause before subscribing again to announcements of an unavailable stream.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -1,95 +1,87 @@
-//! Authentication and authorization layers in front of every route and method that needs a key: they check
-//! the headers and the permission that the route declares, before the request takes a slot and before its
-//! body is read.
+//! Authentication and authorization of a call by its headers and the permission that its route or method
+//! declares, before the request takes a slot and before its body is read.
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use millstream_core::permission::Permission;
 use millstream_store::StoreResult;
 
 use super::identity::{CallerIdentity, CallerRights};
-use super::life::{HeldKey, run_while_live};
+use super::life::HeldKey;
 use super::lookup::KeyLookup;
 use super::waiting_lookups::KeyOrigin;
 use crate::connection_use::ConnectionUse;
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::options::AuthMode;
-use crate::state::IngressState;
+use crate::refusal::{RefusalKind, RequestRefusal};
 
-/// In front of a route: refuses a caller whose key does not permit what the route needs.
-pub(crate) async fn authorize_request(
-    State((door, needs)): State<(Arc<IngressState>, Permission)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let answered = match authorize_call(&door, &mut request, needs).await {
-        Ok(identity) => run_while_live(&door.keys, identity.key(), next.run(request)).await,
-        Err(problem) => Err(problem),
-    };
-    answered.unwrap_or_else(IntoResponse::into_response)
+/// Authenticates callers by their keys, as the mode of the ingress requires.
+#[derive(Debug)]
+pub(crate) struct CallAuthenticator {
+    pub(crate) keys: Arc<KeyLookup>,
+    pub(crate) mode: AuthMode,
 }
 
-/// Authenticates the caller, marks its connection as proven, checks its permission, and puts the
-/// [`CallerIdentity`] and the [`Caller`](super::TenantCaller) into the extensions of the request.
-pub(crate) async fn authorize_call(
-    door: &IngressState,
-    request: &mut Request,
-    needs: Permission,
-) -> Result<CallerIdentity, ApiProblem> {
-    // Present as long as the connection is not proven.
-    let connection = request.extensions_mut().remove::<Arc<ConnectionUse>>();
-    let origin = connection.as_ref().map_or(KeyOrigin::Proven, |one| KeyOrigin::Unproven(one.network));
-    let identity = authenticate_caller(request.headers(), origin, door).await?;
-    if let Some(connection) = connection {
-        connection.mark_proven();
+impl CallAuthenticator {
+    /// Authenticates the caller, marks its connection as proven, checks its permission, and puts the
+    /// [`CallerIdentity`] and the [`Caller`](super::TenantCaller) into the extensions of the request.
+    pub(crate) async fn authorize_call(
+        &self,
+        request: &mut Request,
+        needs: Permission,
+    ) -> Result<CallerIdentity, RequestRefusal> {
+        // Present as long as the connection is not proven.
+        let connection = request.extensions_mut().remove::<Arc<ConnectionUse>>();
+        let origin = connection.as_ref().map_or(KeyOrigin::Proven, |one| KeyOrigin::Unproven(one.network));
+        let identity = self.authenticate_caller(request.headers(), origin).await?;
+        if let Some(connection) = connection {
+            connection.mark_proven();
+        }
+        identity.require_permission(needs)?;
+        if let Some(caller) = identity.tenant_caller() {
+            request.extensions_mut().insert(caller);
+        }
+        request.extensions_mut().insert(identity.clone());
+        Ok(identity)
     }
-    identity.require_permission(needs)?;
-    if let Some(caller) = identity.tenant_caller() {
-        request.extensions_mut().insert(caller);
-    }
-    request.extensions_mut().insert(identity.clone());
-    Ok(identity)
-}
 
-/// Whether calls need no key: as long as no key was ever created, and only where the mode allows it.
-pub(crate) async fn is_open(door: &IngressState) -> StoreResult<bool> {
-    match door.options.auth {
-        AuthMode::Keys => Ok(false),
-        AuthMode::OpenOnLoopback | AuthMode::InsecureNoAuth => Ok(!door.keys.keys_exist().await?),
+    /// Whether calls need no key: as long as no key was ever created, and only where the mode allows it.
+    pub(crate) async fn is_open(&self) -> StoreResult<bool> {
+        match self.mode {
+            AuthMode::Keys => Ok(false),
+            AuthMode::OpenOnLoopback | AuthMode::InsecureNoAuth => Ok(!self.keys.keys_exist().await?),
+        }
     }
-}
 
-/// Authenticates the headers. When the store is unavailable, the call is refused.
-///
-/// "No key exists" is cached for a second, but a key that is sent is always checked: a call with the very
-/// first key must not count as an open call of the tenant `default` during that second.
-pub(crate) async fn authenticate_caller(
-    headers: &HeaderMap,
-    origin: KeyOrigin,
-    door: &IngressState,
-) -> Result<CallerIdentity, ApiProblem> {
-    if !is_open(door).await? {
-        return authenticate_key(headers, origin, &door.keys).await;
-    }
-    if !headers.contains_key(header::AUTHORIZATION) {
-        return Ok(CallerIdentity::open_identity());
-    }
-    match authenticate_key(headers, origin, &door.keys).await {
-        Err(problem) if problem.kind == ProblemKind::Unauthorized => Ok(CallerIdentity::open_identity()),
-        identified => identified,
+    /// Authenticates the headers. When the store is unavailable, the call is refused.
+    ///
+    /// "No key exists" is cached for a second, but a key that is sent is always checked: a call with the very
+    /// first key must not count as an open call of the tenant `default` during that second.
+    async fn authenticate_caller(
+        &self,
+        headers: &HeaderMap,
+        origin: KeyOrigin,
+    ) -> Result<CallerIdentity, RequestRefusal> {
+        if !self.is_open().await? {
+            return authenticate_key(headers, origin, &self.keys).await;
+        }
+        if !headers.contains_key(header::AUTHORIZATION) {
+            return Ok(CallerIdentity::open_identity());
+        }
+        match authenticate_key(headers, origin, &self.keys).await {
+            Err(refusal) if refusal.kind == RefusalKind::Unauthorized => Ok(CallerIdentity::open_identity()),
+            identified => identified,
+        }
     }
 }
 
-pub(super) async fn authenticate_key(
+pub(crate) async fn authenticate_key(
     headers: &HeaderMap,
     origin: KeyOrigin,
     keys: &KeyLookup,
-) -> Result<CallerIdentity, ApiProblem> {
-    let unauthorized = |detail: &str| ApiProblem::new(ProblemKind::Unauthorized, detail);
+) -> Result<CallerIdentity, RequestRefusal> {
+    let unauthorized = |detail: &str| RequestRefusal::new(RefusalKind::Unauthorized, detail);
     let header = headers
         .get(header::AUTHORIZATION)
         .ok_or_else(|| unauthorized("send an API key as \"Authorization: Bearer ms_…\""))?;

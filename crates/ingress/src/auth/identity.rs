@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use millstream_core::id::{DeviceId, PersonId, TenantId};
 use millstream_core::permission::Permission;
 use millstream_core::status::Role;
 
 use super::life::HeldKey;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::state::IngressState;
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// An authenticated caller. An operator belongs to no tenant.
 #[derive(Debug, Clone)]
@@ -60,7 +57,7 @@ impl CallerIdentity {
     }
 
     /// Refuses a call that the role does not permit.
-    pub(crate) fn require_permission(&self, needs: Permission) -> Result<(), ApiProblem> {
+    pub(crate) fn require_permission(&self, needs: Permission) -> Result<(), RequestRefusal> {
         self.rights.require_permission(needs)
     }
 
@@ -82,7 +79,7 @@ impl CallerRights {
         }
     }
 
-    fn require_permission(self, needs: Permission) -> Result<(), ApiProblem> {
+    fn require_permission(self, needs: Permission) -> Result<(), RequestRefusal> {
         match self {
             Self::Key(role) if !role.permits(needs) => Err(permission_refusal(role, needs)),
             Self::Open | Self::Key(_) => Ok(()),
@@ -90,7 +87,7 @@ impl CallerRights {
     }
 }
 
-fn permission_refusal(role: Role, needs: Permission) -> ApiProblem {
+fn permission_refusal(role: Role, needs: Permission) -> RequestRefusal {
     let roles = Role::permitted_roles(needs);
     let mut detail = format!(
         "this call needs the permission {needs}, which keys with the role {roles} have; this key has the role {role}"
@@ -101,54 +98,33 @@ fn permission_refusal(role: Role, needs: Permission) -> ApiProblem {
     if needs == Permission::RegisterExecutor {
         detail.push_str("; create a key with `millstream keys create NAME --role executor`");
     }
-    ApiProblem::new(ProblemKind::Forbidden, detail)
+    RequestRefusal::new(RefusalKind::Forbidden, detail)
 }
 
 impl TenantCaller {
     /// Refuses a call that the role does not permit, for a part of a request that needs more than its
     /// route.
-    pub(crate) fn require_permission(&self, needs: Permission) -> Result<(), ApiProblem> {
+    pub(crate) fn require_permission(&self, needs: Permission) -> Result<(), RequestRefusal> {
         self.rights.require_permission(needs)
     }
 
     /// Refuses a key that is bound to another person.
-    pub(crate) fn require_person(&self, person: &PersonId) -> Result<(), ApiProblem> {
+    pub(crate) fn require_person(&self, person: &PersonId) -> Result<(), RequestRefusal> {
         self.require_bound(Role::Work, person.as_str(), "person")
     }
 
     /// Refuses a key that is bound to another device.
-    pub(crate) fn require_device(&self, device: &DeviceId) -> Result<(), ApiProblem> {
+    pub(crate) fn require_device(&self, device: &DeviceId) -> Result<(), RequestRefusal> {
         self.require_bound(Role::Device, device.as_str(), "device")
     }
 
-    fn require_bound(&self, role: Role, named: &str, kind: &str) -> Result<(), ApiProblem> {
+    fn require_bound(&self, role: Role, named: &str, kind: &str) -> Result<(), RequestRefusal> {
         match &self.bound_to {
             Some(bound) if self.rights == CallerRights::Key(role) && **bound != *named => {
                 let detail = format!("this key is bound to the {kind} {bound:?} and cannot act as {named:?}");
-                Err(ApiProblem::new(ProblemKind::Forbidden, detail))
+                Err(RequestRefusal::new(RefusalKind::Forbidden, detail))
             }
             Some(_) | None => Ok(()),
         }
     }
-}
-
-impl FromRequestParts<Arc<IngressState>> for CallerIdentity {
-    type Rejection = ApiProblem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<IngressState>) -> Result<Self, ApiProblem> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified_caller)
-    }
-}
-
-impl FromRequestParts<Arc<IngressState>> for TenantCaller {
-    type Rejection = ApiProblem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<IngressState>) -> Result<Self, ApiProblem> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified_caller)
-    }
-}
-
-/// A route without a declared permission has no caller.
-fn unidentified_caller() -> ApiProblem {
-    ApiProblem::new(ProblemKind::Internal, "the caller was not identified")
 }

@@ -23,7 +23,7 @@ use millstream_store::key_store::KeyHash;
 use tokio_util::sync::CancellationToken;
 
 use super::lookup::KeyLookup;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Interval of the lookup of keys that hold something open.
 pub(crate) const RECHECK: Duration = Duration::from_secs(2);
@@ -145,7 +145,7 @@ pub(crate) async fn run_while_live(
     keys: &KeyLookup,
     key: Option<HeldKey>,
     call: impl Future<Output = Response>,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let Some(key) = key else { return Ok(call.await) };
     let mut call = std::pin::pin!(call);
     let response = tokio::select! {
@@ -156,7 +156,7 @@ pub(crate) async fn run_while_live(
             tokio::select! {
                 biased;
                 response = &mut call => response,
-                () = life.ended.cancelled() => return Err(ApiProblem::new(ProblemKind::Unauthorized, ENDED)),
+                () = life.ended.cancelled() => return Err(RequestRefusal::new(RefusalKind::Unauthorized, ENDED)),
             }
         }
     };

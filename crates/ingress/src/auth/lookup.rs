@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::life::WatchedKeys;
 use super::waiting_lookups::{KeyOrigin, WaitingLookups};
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// A cached key, and its last use in this process.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl KeyLookup {
         &self,
         secret: &str,
         origin: KeyOrigin,
-    ) -> Result<Option<Arc<CachedKey>>, ApiProblem> {
+    ) -> Result<Option<Arc<CachedKey>>, RequestRefusal> {
         let hash: KeyHash = Sha256::digest(secret.as_bytes()).into();
         let known = lock_ignoring_poison(&self.known).get(&hash).cloned();
         let found = match known {
@@ -174,14 +174,16 @@ impl KeyLookup {
         &self,
         hash: KeyHash,
         origin: KeyOrigin,
-    ) -> Result<Option<KeyView>, ApiProblem> {
+    ) -> Result<Option<KeyView>, RequestRefusal> {
         loop {
             let (answer, mut answered) = oneshot::channel();
             {
                 let mut waiting = lock_ignoring_poison(&self.waiting);
                 waiting.retain_waiters(|(_, answer)| !answer.is_closed());
                 let added = waiting.push_waiter(origin, (hash, answer));
-                added.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many keys are being looked up"))?;
+                added.map_err(|_| {
+                    RequestRefusal::new(RefusalKind::Busy, "too many keys are being looked up")
+                })?;
             }
             let mut not_before = self.turn.lock().await;
             // Answered while waiting for the turn.
@@ -226,7 +228,7 @@ impl KeyLookup {
     /// Whether a key was ever created: from then on keys are required, even if all of them are revoked.
     /// Single flight: one query at a time answers all concurrent callers; a store that does not answer in
     /// time counts as unavailable.
-    pub(super) async fn keys_exist(&self) -> StoreResult<bool> {
+    pub(crate) async fn keys_exist(&self) -> StoreResult<bool> {
         if let Some((exist, at)) = *lock_ignoring_poison(&self.exist)
             && (exist || at.elapsed() < OPEN_FOR)
         {

@@ -9,10 +9,13 @@ use millstream_core::time::Timestamp;
 use millstream_store::run_service::RunOperation;
 use serde::Serialize;
 
+use super::DeviceDeps;
 use super::heartbeat::{self, HeartbeatRun};
 use super::runs;
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use crate::refusal::RequestRefusal;
+
+/// Length limit of the note of a progress report, in characters.
+pub(crate) const MAX_NOTE: usize = 1_000;
 
 /// The actor of a request: device, seat and token.
 #[derive(Debug)]
@@ -56,25 +59,25 @@ pub(crate) struct SeatDeadline {
 }
 
 pub(crate) async fn act_on_run(
-    door: &IngressState,
+    deps: &DeviceDeps,
     key: RunKey,
     who: DeviceActor,
     deed: DeviceActRequest,
-) -> Result<SeatStanding, ApiProblem> {
+) -> Result<SeatStanding, RequestRefusal> {
     let DeviceActor { device, seat, token } = who;
     let act = || SeatAct { device: device.clone(), seat: seat.unwrap_or(0), token };
     let ask = match deed {
         DeviceActRequest::OfflineClaim => RunOperation::Input(RunInput::OfflineClaim(act())),
         DeviceActRequest::Do(DeviceAction::Progress(progress))
-            if record_progress(door, &key, &act(), &progress).await? =>
+            if record_progress(deps, &key, &act(), &progress).await? =>
         {
-            let stored = runs::find_run(door, &key).await?;
+            let stored = runs::find_run(deps, &key).await?;
             return Ok(standing_of_seat(key.run, &stored.run, &device, seat.unwrap_or(0)));
         }
         DeviceActRequest::Do(doing) => RunOperation::Input(RunInput::Act(act(), doing)),
         DeviceActRequest::Claim => RunOperation::Take { device: device.clone(), seat },
     };
-    let run = runs::apply_to_run(door, &key, &ask, None).await?;
+    let run = runs::apply_to_run(deps, &key, &ask, None).await?;
     let number = match seat {
         Some(seat) => seat,
         None => run.seat_of_device(&device).unwrap_or(0),
@@ -85,11 +88,11 @@ pub(crate) async fn act_on_run(
 /// Writes progress of a claim beside the run, which is cheap. `false` where there is no such claim: the run
 /// then states the reason.
 async fn record_progress(
-    door: &IngressState,
+    deps: &DeviceDeps,
     key: &RunKey,
     act: &SeatAct,
     progress: &SeatProgress,
-) -> Result<bool, ApiProblem> {
+) -> Result<bool, RequestRefusal> {
     let device = DeviceKey { tenant: key.tenant.clone(), device: act.device.clone() };
     let said = HeartbeatRun {
         run: key.run.clone(),
@@ -97,7 +100,7 @@ async fn record_progress(
         token: act.token,
         progress: Some(progress.clone()),
     };
-    heartbeat::record_progress(door, &device, &said).await
+    heartbeat::record_progress(deps, &device, &said).await
 }
 
 fn standing_of_seat(run_id: RunId, run: &RunRecord, device: &DeviceId, number: u16) -> SeatStanding {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use millstream_core::claim::{OccupiedSeat, RunRecord};
 use millstream_core::id::DeviceKey;
 
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use super::DeviceDeps;
+use crate::refusal::RequestRefusal;
 
 /// Interval at which a waiting device polls the store. Every writer announces its changes; this covers lost
 /// announcements. While the announcer is down, all waiters are woken every second.
@@ -21,11 +21,11 @@ pub(crate) struct DeviceAssignment {
 
 /// All assignments of a device, highest priority first.
 pub(crate) async fn list_assignments(
-    door: &IngressState,
+    deps: &DeviceDeps,
     key: &DeviceKey,
-) -> Result<Vec<DeviceAssignment>, ApiProblem> {
-    let seats = door.fleet.seats_of(key.clone()).await?;
-    let runs = door.fleet.load_runs(seats.iter().map(|seat| seat.run.clone()).collect()).await?;
+) -> Result<Vec<DeviceAssignment>, RequestRefusal> {
+    let seats = deps.fleet.seats_of(key.clone()).await?;
+    let runs = deps.fleet.load_runs(seats.iter().map(|seat| seat.run.clone()).collect()).await?;
     let both = seats.into_iter().zip(runs);
     // A run that was purged or changed between the two reads is left out.
     let all = both.filter_map(|(seat, stored)| {
@@ -49,31 +49,31 @@ pub(crate) fn version_tag(all: &[DeviceAssignment]) -> String {
 
 /// Waits until the list differs from `seen`; without `seen`, until it is not empty. At most for `wait`.
 pub(crate) async fn wait_for_change(
-    door: &IngressState,
+    deps: &DeviceDeps,
     key: &DeviceKey,
     seen: Option<&str>,
     wait: Duration,
-) -> Result<Vec<DeviceAssignment>, ApiProblem> {
+) -> Result<Vec<DeviceAssignment>, RequestRefusal> {
     let until = tokio::time::Instant::now() + wait;
-    let mut ear = door.fleet.ears.subscribe_to(key.clone());
+    let mut ear = deps.fleet.ears.subscribe_to(key.clone());
     let mut permit = None;
     loop {
-        let all = list_assignments(door, key).await?;
+        let all = list_assignments(deps, key).await?;
         let is_news = match seen {
             Some(seen) => version_tag(&all) != seen,
             None => !all.is_empty(),
         };
         let left = until.saturating_duration_since(tokio::time::Instant::now());
-        if is_news || left.is_zero() || door.draining.is_cancelled() {
+        if is_news || left.is_zero() || deps.draining.is_cancelled() {
             return Ok(all);
         }
         if permit.is_none() {
-            permit = Some(door.wait_place(&key.tenant)?);
+            permit = Some(deps.admission.wait_place(&key.tenant)?);
         }
         tokio::select! {
             biased;
             () = ear.wait_for_news(left.min(LOOK_AGAIN)) => {}
-            () = door.draining.cancelled() => {}
+            () = deps.draining.cancelled() => {}
         }
     }
 }

@@ -1,20 +1,18 @@
 //! Batches the reads and writes of devices: many requests in one query.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use millstream_core::claim::{DeviceCandidate, DeviceReport, OccupiedSeat};
 use millstream_core::id::{DeviceKey, RunKey, TenantId};
-use millstream_store::clock::Clock;
+use millstream_store::StoreResult;
 use millstream_store::run_service::{self, DeviceRunCommand, RosterCache, RunReply};
 use millstream_store::run_store::{SeatHeartbeat, SeatPulse, StoredRun};
-use millstream_store::{StoreError, StoreResult, Stores};
 use tokio_util::task::TaskTracker;
 
-use super::wakeups::DeviceWakeups;
+use super::environment::DeviceEnvironment;
 use crate::coalescer::Coalescer;
-use crate::state::IngressState;
+use crate::waiters::DeviceWakeups;
 
 /// Upper bound of a device's assignments in one list.
 pub(crate) const SEATS: usize = 256;
@@ -31,27 +29,16 @@ pub(crate) struct DeviceBatcher {
     seats: Coalescer<DeviceKey, Vec<OccupiedSeat>>,
     runs: Coalescer<RunKey, Option<StoredRun>>,
     orders: Coalescer<DeviceRunCommand, StoreResult<RunReply>>,
-    choices: AtomicU64,
-    pub(super) tellers: TaskTracker,
 }
 
 impl DeviceBatcher {
-    pub(crate) fn start_batchers(
-        stores: &Stores,
-        clock: &Arc<dyn Clock>,
-        ears: DeviceWakeups,
-        door: Weak<IngressState>,
-        tasks: &TaskTracker,
-    ) -> Self {
-        let rosters = Arc::new(RosterCache::default());
+    pub(crate) fn start_batchers(environment: DeviceEnvironment, tasks: &TaskTracker) -> Self {
+        let (stores, clock) = (environment.stores.clone(), environment.clock.clone());
+        let (ears, rosters) = (environment.ears.clone(), environment.rosters.clone());
+        let environment = Arc::new(environment);
         let orders = move |orders: Vec<DeviceRunCommand>| {
-            let door = door.clone();
-            async move {
-                let gone = || StoreError::Unavailable("the door is closed".to_owned());
-                let door = door.upgrade().ok_or_else(gone)?;
-                Ok(run_service::perform_commands(&*door, &orders).await)
-            }
-            .boxed()
+            let environment = environment.clone();
+            async move { Ok(run_service::perform_commands(&*environment, &orders).await) }.boxed()
         };
         let store = stores.devices.clone();
         let devices = move |keys: Vec<DeviceKey>| {
@@ -93,8 +80,6 @@ impl DeviceBatcher {
             beats: Coalescer::start_coalescer(beats, tasks),
             seats: Coalescer::start_coalescer(seats, tasks),
             runs: Coalescer::start_coalescer(runs, tasks),
-            choices: AtomicU64::new(0),
-            tellers: tasks.clone(),
         }
     }
 
@@ -125,9 +110,5 @@ impl DeviceBatcher {
         orders: Vec<DeviceRunCommand>,
     ) -> StoreResult<Vec<StoreResult<RunReply>>> {
         if orders.is_empty() { Ok(Vec::new()) } else { self.orders.ask_batched(orders).await }
-    }
-
-    pub(super) fn next_rotation(&self) -> u64 {
-        self.choices.fetch_add(1, Ordering::Relaxed)
     }
 }

@@ -1,21 +1,46 @@
 //! The ingress as the environment of runs of devices: settles the actions that wait for ended runs, and
 //! notifies devices and workers.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use futures::future::join_all;
+use millstream_core::action;
 use millstream_core::claim::{RunOutcome, SelectionWeights, WaitingAction};
+use millstream_core::entropy::{self, Entropy};
 use millstream_core::time::Timestamp;
-use millstream_core::{action, entropy};
 use millstream_store::action_store::{Lease, SettledBatch, Settlement};
+use millstream_store::clock::Clock;
 use millstream_store::outcome::{self, ActionAttempt};
 use millstream_store::run_service::{RosterCache, RunEnvironment, WrittenRuns};
 use millstream_store::{StoreResult, Stores};
 use millstream_stream::announcement::Announcement;
+use tokio_util::task::TaskTracker;
 
 use super::run_metrics;
-use crate::state::IngressState;
+use crate::definition_cache::DefinitionCache;
+use crate::tasks::report::{SettleNotifier, TaskBatcher};
+use crate::waiters::DeviceWakeups;
+
+pub(crate) struct DeviceEnvironment {
+    pub(crate) stores: Stores,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) weights: SelectionWeights,
+    pub(crate) machines: Arc<DefinitionCache>,
+    pub(crate) reports: Arc<TaskBatcher>,
+    pub(crate) told: SettleNotifier,
+    /// Devices that wait for work.
+    pub(crate) ears: DeviceWakeups,
+    pub(crate) tellers: TaskTracker,
+    /// The devices as this process knows them.
+    pub(crate) rosters: Arc<RosterCache>,
+    /// Rotates the choice among equal devices.
+    pub(crate) choices: AtomicU64,
+}
 
 #[async_trait::async_trait]
-impl RunEnvironment for IngressState {
+impl RunEnvironment for DeviceEnvironment {
     fn stores(&self) -> &Stores {
         &self.stores
     }
@@ -25,15 +50,15 @@ impl RunEnvironment for IngressState {
     }
 
     fn weights(&self) -> SelectionWeights {
-        self.options.devices.weights
+        self.weights
     }
 
     fn rosters(&self) -> &RosterCache {
-        &self.fleet.rosters
+        &self.rosters
     }
 
     fn next_rotation(&self) -> u64 {
-        self.fleet.next_rotation()
+        self.choices.fetch_add(1, Ordering::Relaxed)
     }
 
     async fn build_settlements(
@@ -46,41 +71,42 @@ impl RunEnvironment for IngressState {
 
     async fn publish_changes(&self, written: WrittenRuns) {
         run_metrics::count_written(&written.tally);
-        written.devices.iter().for_each(|device| self.fleet.ears.wake_device(device));
+        written.devices.iter().for_each(|device| self.ears.wake_device(device));
         let news: Vec<Announcement> =
             written.devices.iter().filter_map(Announcement::of_device_change).collect();
         if !news.is_empty() {
-            let announcer = self.streams.announcer.clone();
+            let announcer = self.told.announcer.clone();
             // Best effort: a device that waits at another process polls again if the announcement is lost.
-            self.fleet.tellers.spawn(async move { announcer.announce_commits(&news).await.is_ok() });
+            self.tellers.spawn(async move { announcer.announce_commits(&news).await.is_ok() });
         }
         let (batch, verdicts): (Vec<_>, Vec<_>) = written.settled.into_iter().unzip();
         if !batch.is_empty() {
             let settled = SettledBatch { verdicts, unleased: written.unleased, ..SettledBatch::default() };
-            self.told.notify_settled(batch, &settled, &self.fleet.tellers);
+            self.told.notify_settled(batch, &settled, &self.tellers);
         }
     }
 }
 
 async fn settlement_of_run(
-    door: &IngressState,
+    environment: &DeviceEnvironment,
     waiting: WaitingAction,
     told: RunOutcome,
 ) -> StoreResult<Option<Settlement>> {
     let key = &waiting.key;
-    let Some(view) = door.reports.find_task(key.clone()).await? else { return Ok(None) };
-    let targets = door.machines.definitions_of(std::slice::from_ref(&key.execution)).await?;
+    let Some(view) = environment.reports.find_task(key.clone()).await? else { return Ok(None) };
+    let targets = environment.machines.definitions_of(std::slice::from_ref(&key.execution)).await?;
     let Some(definition) = targets.into_iter().next().flatten() else { return Ok(None) };
     let tenant = &key.execution.tenant;
-    let found = door.machines.find_machine(tenant, &definition.name, Some(definition.version)).await?;
+    let found = environment.machines.find_machine(tenant, &definition.name, Some(definition.version)).await?;
     let Some((_, machine)) = found else { return Ok(None) };
     let Some(spec) = machine.action_spec(&key.action) else { return Ok(None) };
     let whose = ActionAttempt { key, revision: view.revision, traceparent: None };
     let attempts = u32::try_from(view.attempts).unwrap_or(1);
     let conclusion = action::conclude_attempt(spec, &whose.attempt_id(), attempts, told.to_attempt(), 0.0);
-    let now = door.clock.now();
-    let outcome =
-        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
+    let now = environment.clock.now();
+    let outcome = outcome::settle_conclusion(whose, conclusion, now, &mut || {
+        entropy::event_id(now, &*environment.entropy)
+    });
     let lease = Lease { key: key.clone(), epoch: waiting.epoch };
     Ok(Some(Settlement { lease, event_id: waiting.event_id, outcome }))
 }

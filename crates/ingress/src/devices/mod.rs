@@ -5,11 +5,15 @@
 pub(crate) mod acts;
 pub(crate) mod assignments;
 pub(crate) mod batcher;
+mod deps;
 mod environment;
 pub(crate) mod heartbeat;
 pub(crate) mod leave;
 pub(crate) mod refusals;
+pub(crate) mod registration;
 mod run_metrics;
 pub(crate) mod runs;
-pub(crate) mod wakeups;
 pub(crate) mod watch;
+
+pub(crate) use deps::DeviceDeps;
+pub(crate) use environment::DeviceEnvironment;

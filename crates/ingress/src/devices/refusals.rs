@@ -1,14 +1,14 @@
-//! Refusals of run commands as problems that name the holder.
+//! Refusals of run commands as refusals that name the holder.
 
 use millstream_core::claim::{RunRefusal, RunRefusalReason};
 use millstream_core::id::RunKey;
 
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
-pub(crate) fn run_refusal(refusal: &RunRefusal) -> ApiProblem {
+pub(crate) fn run_refusal(refusal: &RunRefusal) -> RequestRefusal {
     let kind = match &refusal.why {
         RunRefusalReason::StaleToken | RunRefusalReason::Taken | RunRefusalReason::Release => {
-            ProblemKind::NotOwner
+            RefusalKind::NotOwner
         }
         RunRefusalReason::NotNow
         | RunRefusalReason::OnAnotherSeat
@@ -17,12 +17,12 @@ pub(crate) fn run_refusal(refusal: &RunRefusal) -> ApiProblem {
         | RunRefusalReason::Manual
         | RunRefusalReason::NotDue
         | RunRefusalReason::NotHigher
-        | RunRefusalReason::BelongsTo(_) => ProblemKind::Conflict,
-        RunRefusalReason::NoSuchSeat => ProblemKind::NotFound,
+        | RunRefusalReason::BelongsTo(_) => RefusalKind::Conflict,
+        RunRefusalReason::NoSuchSeat => RefusalKind::NotFound,
     };
-    ApiProblem::new(kind, refusal.to_string()).held_by(refusal.holder.clone())
+    RequestRefusal::new(kind, refusal.to_string()).held_by(refusal.holder.clone())
 }
 
-pub(crate) fn no_run(key: &RunKey) -> ApiProblem {
-    ApiProblem::not_found("run", &key.run)
+pub(crate) fn no_run(key: &RunKey) -> RequestRefusal {
+    RequestRefusal::not_found("run", &key.run)
 }

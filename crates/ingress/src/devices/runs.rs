@@ -3,26 +3,27 @@
 use millstream_core::claim::{RunRecord, RunSpec};
 use millstream_core::entropy;
 use millstream_core::id::{DeviceId, RunId, RunKey};
+use millstream_core::quota::CountedQuota;
 use millstream_store::StoreError;
 use millstream_store::run_service::{
     CreateRunReply, DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply, RunReply,
 };
 use millstream_store::run_store::StoredRun;
 
+use super::DeviceDeps;
 use super::refusals::{no_run, run_refusal};
 use super::run_metrics;
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::state::IngressState;
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The key of a path; runs of other tenants are not found.
-pub(crate) fn parse_run_key(caller: &TenantCaller, text: &str) -> Result<RunKey, ApiProblem> {
-    let run = RunId::parse(text).map_err(|_| ApiProblem::not_found("run", text))?;
+pub(crate) fn parse_run_key(caller: &TenantCaller, text: &str) -> Result<RunKey, RequestRefusal> {
+    let run = RunId::parse(text).map_err(|_| RequestRefusal::not_found("run", text))?;
     Ok(RunKey { tenant: caller.tenant.clone(), run })
 }
 
-pub(crate) async fn find_run(door: &IngressState, key: &RunKey) -> Result<StoredRun, ApiProblem> {
-    let found = door.fleet.load_runs(vec![key.clone()]).await?;
+pub(crate) async fn find_run(deps: &DeviceDeps, key: &RunKey) -> Result<StoredRun, RequestRefusal> {
+    let found = deps.fleet.load_runs(vec![key.clone()]).await?;
     found.into_iter().flatten().next().ok_or_else(|| no_run(key))
 }
 
@@ -34,64 +35,79 @@ pub(crate) enum RunCreated {
 }
 
 pub(crate) async fn create_run(
-    door: &IngressState,
+    deps: &DeviceDeps,
     caller: &TenantCaller,
     id: Option<RunId>,
     spec: RunSpec,
-) -> Result<(RunKey, RunRecord, RunCreated), ApiProblem> {
+) -> Result<(RunKey, RunRecord, RunCreated), RequestRefusal> {
     let run = match id {
         Some(run) => run,
-        None => new_run_id(door)?,
+        None => new_run_id(deps)?,
     };
     let key = RunKey { tenant: caller.tenant.clone(), run };
-    door.admit_run(&key, spec.input.len()).await?;
+    admit_run(deps, &key, spec.input.len()).await?;
     let want = DeviceRunCommandKind::Create(Box::new(spec.clone()));
     let order = DeviceRunCommand { key: key.clone(), want, by: caller.actor.clone() };
-    match apply_command(door, order).await? {
+    match apply_command(deps, order).await? {
         Some(RunReply::Created(CreateRunReply::New(run))) => Ok((key, *run, RunCreated::Now)),
         Some(RunReply::Created(CreateRunReply::Exists(stored))) if stored.run.asks_for(&spec) => {
             Ok((key, stored.run, RunCreated::Before))
         }
         Some(RunReply::Created(CreateRunReply::Exists(_))) => {
             let detail = format!("there is a run {:?} that asks for something else", key.run.as_str());
-            Err(ApiProblem::new(ProblemKind::Exists, detail))
+            Err(RequestRefusal::new(RefusalKind::Exists, detail))
         }
         Some(RunReply::Acted(_)) | None => Err(unanswered_command()),
     }
 }
 
-async fn apply_command(door: &IngressState, order: DeviceRunCommand) -> Result<Option<RunReply>, ApiProblem> {
-    match door.fleet.apply_commands(vec![order]).await?.pop().transpose() {
+/// Whether the tenant may have one more open run; an existing one may be requested again.
+async fn admit_run(deps: &DeviceDeps, key: &RunKey, bytes: usize) -> Result<(), RequestRefusal> {
+    let RunKey { tenant, .. } = key;
+    let admitted = async {
+        deps.admission.admit_events(tenant, 1, bytes).await?;
+        deps.admission.quotas.admit_rows(tenant, CountedQuota::OpenRuns, 1).await
+    };
+    let Err(refusal) = admitted.await else { return Ok(()) };
+    let known = deps.fleet.load_runs(vec![key.clone()]).await?;
+    if known.into_iter().flatten().next().is_some() { Ok(()) } else { Err(refusal) }
+}
+
+async fn apply_command(
+    deps: &DeviceDeps,
+    order: DeviceRunCommand,
+) -> Result<Option<RunReply>, RequestRefusal> {
+    match deps.fleet.apply_commands(vec![order]).await?.pop().transpose() {
         Err(StoreError::Contention(_)) => {
-            Err(ApiProblem::new(ProblemKind::Busy, "the run is being changed by many at once, try again"))
+            Err(RequestRefusal::new(RefusalKind::Busy, "the run is being changed by many at once, try again"))
         }
         Err(error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_))) => Err(error.into()),
         Ok(answer) => Ok(answer),
     }
 }
 
-fn unanswered_command() -> ApiProblem {
-    ApiProblem::new(ProblemKind::Internal, "the store returned no answer for a run command")
+fn unanswered_command() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::Internal, "the store returned no answer for a run command")
 }
 
-fn new_run_id(door: &IngressState) -> Result<RunId, ApiProblem> {
-    let id = entropy::uuid_v7(door.clock.now(), &*door.entropy).to_string();
-    RunId::parse(&id).map_err(|_| ApiProblem::new(ProblemKind::Internal, "a run has no id"))
+fn new_run_id(deps: &DeviceDeps) -> Result<RunId, RequestRefusal> {
+    let id = entropy::uuid_v7(deps.clock.now(), &*deps.entropy).to_string();
+    RunId::parse(&id).map_err(|_| RequestRefusal::new(RefusalKind::Internal, "a run has no id"))
 }
 
 /// Applies a command to a run: returns the run afterwards, or the refusal.
 pub(crate) async fn apply_to_run(
-    door: &IngressState,
+    deps: &DeviceDeps,
     key: &RunKey,
     ask: &RunOperation,
     by: Option<&str>,
-) -> Result<RunRecord, ApiProblem> {
+) -> Result<RunRecord, RequestRefusal> {
     let order = DeviceRunCommand {
         key: key.clone(),
         want: DeviceRunCommandKind::Ask(ask.clone()),
         by: by.map(str::to_owned),
     };
-    match apply_command(door, order).await? {
+    match apply_command(deps, order).await? {
         Some(RunReply::Acted(RunOperationReply::Done { run, told: _ })) => Ok(*run),
         Some(RunReply::Acted(RunOperationReply::Refused(refusal))) => {
             run_metrics::count_refusal(&refusal);
@@ -99,7 +115,7 @@ pub(crate) async fn apply_to_run(
         }
         Some(RunReply::Acted(RunOperationReply::NoSuchRun)) => Err(no_run(key)),
         Some(RunReply::Acted(RunOperationReply::NoSuchDevice)) => {
-            Err(ApiProblem::not_found("device", named_device(ask)))
+            Err(RequestRefusal::not_found("device", named_device(ask)))
         }
         Some(RunReply::Created(_)) | None => Err(unanswered_command()),
     }

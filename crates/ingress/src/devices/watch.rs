@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use millstream_core::id::DeviceKey;
 
+use super::DeviceDeps;
 use super::assignments::{self, DeviceAssignment, LOOK_AGAIN};
 use super::heartbeat;
-use super::wakeups::DeviceSubscription;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::quotas::HeldPlace;
-use crate::state::IngressState;
+use crate::admission::HeldPlace;
+use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::waiters::DeviceSubscription;
 
 /// A device's assignments and their version tag.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct AssignmentList {
 }
 
 pub(crate) struct AssignmentWatch {
-    door: Arc<IngressState>,
+    deps: Arc<DeviceDeps>,
     device: DeviceKey,
     ear: DeviceSubscription,
     /// Version tag of the list that the device has.
@@ -40,30 +40,30 @@ enum AssignmentWatchStage {
 }
 
 pub(crate) async fn watch_assignments(
-    door: Arc<IngressState>,
+    deps: Arc<DeviceDeps>,
     device: DeviceKey,
     seen: Option<String>,
-) -> Result<AssignmentWatch, ApiProblem> {
-    let permit = door.stream_place(&device.tenant)?;
-    heartbeat::find_device(&door, &device).await?;
+) -> Result<AssignmentWatch, RequestRefusal> {
+    let permit = deps.admission.stream_place(&device.tenant)?;
+    heartbeat::find_device(&deps, &device).await?;
     // Subscribe before the first read, so that no write falls between the two.
-    let ear = door.fleet.ears.subscribe_to(device.clone());
-    Ok(AssignmentWatch { door, device, ear, seen, stage: AssignmentWatchStage::Reading, _permit: permit })
+    let ear = deps.fleet.ears.subscribe_to(device.clone());
+    Ok(AssignmentWatch { deps, device, ear, seen, stage: AssignmentWatchStage::Reading, _permit: permit })
 }
 
 impl AssignmentWatch {
     /// The next list. The stream ends with an error that states the reason and whether to reconnect.
-    pub(crate) async fn next_list(&mut self) -> Option<Result<AssignmentList, ApiProblem>> {
+    pub(crate) async fn next_list(&mut self) -> Option<Result<AssignmentList, RequestRefusal>> {
         loop {
             match self.stage {
                 AssignmentWatchStage::Done => return None,
                 AssignmentWatchStage::Reading | AssignmentWatchStage::Listening
-                    if self.door.draining.is_cancelled() =>
+                    if self.deps.draining.is_cancelled() =>
                 {
-                    return Some(Err(self.break_stream(draining_problem())));
+                    return Some(Err(self.break_stream(draining_refusal())));
                 }
                 AssignmentWatchStage::Listening => {
-                    let draining = self.door.draining.clone();
+                    let draining = self.deps.draining.clone();
                     tokio::select! {
                         () = self.ear.wait_for_news(LOOK_AGAIN) => {}
                         () = draining.cancelled() => {}
@@ -73,17 +73,17 @@ impl AssignmentWatch {
                 AssignmentWatchStage::Reading => match self.read_list().await {
                     Ok(Some(listed)) => return Some(Ok(listed)),
                     Ok(None) => {}
-                    Err(problem) => return Some(Err(self.break_stream(problem))),
+                    Err(refusal) => return Some(Err(self.break_stream(refusal))),
                 },
             }
         }
     }
 
-    async fn read_list(&mut self) -> Result<Option<AssignmentList>, ApiProblem> {
-        let all = assignments::list_assignments(&self.door, &self.device).await?;
+    async fn read_list(&mut self) -> Result<Option<AssignmentList>, RequestRefusal> {
+        let all = assignments::list_assignments(&self.deps, &self.device).await?;
         if all.is_empty() {
             // A device that was removed gets no more lists.
-            heartbeat::find_device(&self.door, &self.device).await?;
+            heartbeat::find_device(&self.deps, &self.device).await?;
         }
         self.stage = AssignmentWatchStage::Listening;
         let version = assignments::version_tag(&all);
@@ -94,12 +94,12 @@ impl AssignmentWatch {
         Ok(Some(AssignmentList { all, version }))
     }
 
-    fn break_stream(&mut self, problem: ApiProblem) -> ApiProblem {
+    fn break_stream(&mut self, refusal: RequestRefusal) -> RequestRefusal {
         self.stage = AssignmentWatchStage::Done;
-        problem
+        refusal
     }
 }
 
-fn draining_problem() -> ApiProblem {
-    ApiProblem::new(ProblemKind::Draining, "this process is shutting down; reconnect to another one")
+fn draining_refusal() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::Draining, "this process is shutting down; reconnect to another one")
 }

@@ -12,9 +12,9 @@ use millstream_core::status::ActionStatus;
 use millstream_store::graph_store::NodeView;
 use millstream_store::views::ActionRecord;
 
+use super::GraphDeps;
 use super::nodes;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::state::IngressState;
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The reference to an attempt, as it came with the request to perform it. The token alone is sufficient.
 #[derive(Debug, Clone)]
@@ -34,17 +34,17 @@ pub(crate) struct NodeAttempt {
 
 /// The referenced attempt, under any lease.
 pub(super) async fn resolve_attempt(
-    door: &IngressState,
+    deps: &GraphDeps,
     graph: &ExecutionKey,
     node: &NodeId,
     said: &AttemptReference,
-) -> Result<NodeAttempt, ApiProblem> {
-    let node = nodes::find_node(door, graph, node).await?;
+) -> Result<NodeAttempt, RequestRefusal> {
+    let node = nodes::find_node(deps, graph, node).await?;
     let key = ActionKey { execution: graph.clone(), seq: said.token.seq(), action: node.node.clone() };
     let is_its_key = is_key_of(said, &key)?;
-    let (is_known, found) = match door.reports.find_task(key).await? {
+    let (is_known, found) = match deps.reports.find_task(key).await? {
         Some(action) => (is_its_key, Some(action)),
-        None => (false, last_action(door, graph, &node).await?),
+        None => (false, last_action(deps, graph, &node).await?),
     };
     let action = found.ok_or_else(|| nothing_under_way(&node))?;
     let input = match action.input.as_ref().map(|input| input.decode::<ActionInput>()) {
@@ -57,19 +57,19 @@ pub(super) async fn resolve_attempt(
 }
 
 /// Whether the given idempotency key, if any, is that of the attempt.
-fn is_key_of(said: &AttemptReference, attempt: &ActionKey) -> Result<bool, ApiProblem> {
+fn is_key_of(said: &AttemptReference, attempt: &ActionKey) -> Result<bool, RequestRefusal> {
     let Some(text) = &said.idempotency_key else { return Ok(true) };
     let key = ActionKey::parse_within(&attempt.execution.tenant, text).map(|(key, _)| key);
     let key = key.filter(|key| key.execution == attempt.execution && key.action == attempt.action);
     let key = key.ok_or_else(|| {
         let message = "is not the key of an attempt at this node";
-        ApiProblem::invalid(vec![Fault::new("idempotency_key", message)])
+        RequestRefusal::invalid(vec![Fault::new("idempotency_key", message)])
     })?;
     Ok(key == *attempt)
 }
 
 /// Checks that the token is that of an attempt under way, which an executor performs.
-pub(super) fn check_token(attempt: &NodeAttempt, token: NodeToken) -> Result<(), ApiProblem> {
+pub(super) fn check_token(attempt: &NodeAttempt, token: NodeToken) -> Result<(), RequestRefusal> {
     let under_way = match attempt.action.status {
         ActionStatus::Leased | ActionStatus::Awaiting => true,
         ActionStatus::Ready
@@ -85,8 +85,8 @@ pub(super) fn check_token(attempt: &NodeAttempt, token: NodeToken) -> Result<(),
     }
     match attempt.input.work {
         NodePerformer::Execute => Ok(()),
-        NodePerformer::Graph | NodePerformer::Execution => Err(ApiProblem::new(
-            ProblemKind::Conflict,
+        NodePerformer::Graph | NodePerformer::Execution => Err(RequestRefusal::new(
+            RefusalKind::Conflict,
             format!("{} is performed by a child execution, which reports its own outcome", attempt.node.node),
         )),
     }
@@ -98,24 +98,24 @@ const PAGE: i64 = 500;
 /// The action of a node's last attempt. It belongs to the node's last transition, unless edits have given
 /// the node other children since.
 pub(super) async fn last_action(
-    door: &IngressState,
+    deps: &GraphDeps,
     graph: &ExecutionKey,
     node: &NodeView,
-) -> Result<Option<ActionRecord>, ApiProblem> {
+) -> Result<Option<ActionRecord>, RequestRefusal> {
     let spec = node.spec.decode::<NodeSpec>().ok();
     // Of a fan-out only its instances are performed.
     if node.attempt == 0 || spec.is_none_or(|spec| spec.fan_out.is_some()) {
         return Ok(None);
     }
     let key = |seq| ActionKey { execution: graph.clone(), seq: Seq(seq), action: node.node.clone() };
-    if let Some(action) = door.reports.find_task(key(node.seq.0)).await? {
+    if let Some(action) = deps.reports.find_task(key(node.seq.0)).await? {
         return Ok(Some(action));
     }
     let mut last = node.seq.0 - 1;
     while last >= 1 {
         let first = (last - PAGE + 1).max(1);
         let keys: Vec<ActionKey> = (first..=last).map(key).collect();
-        let found = door.stores.tasks.find_actions(&keys).await?;
+        let found = deps.stores.tasks.find_actions(&keys).await?;
         if let Some(action) = found.into_iter().rev().flatten().next() {
             return Ok(Some(action));
         }
@@ -124,15 +124,15 @@ pub(super) async fn last_action(
     Ok(None)
 }
 
-fn nothing_under_way(node: &NodeView) -> ApiProblem {
-    ApiProblem::new(
-        ProblemKind::Conflict,
+fn nothing_under_way(node: &NodeView) -> RequestRefusal {
+    RequestRefusal::new(
+        RefusalKind::Conflict,
         format!("{} is {}: it has no attempt under way", node.node, node.status),
     )
 }
 
 /// The refusal of a token that is not current.
-pub(super) fn token_lost(attempt: &NodeAttempt, token: NodeToken) -> ApiProblem {
+pub(super) fn token_lost(attempt: &NodeAttempt, token: NodeToken) -> RequestRefusal {
     let NodeAttempt { node, action, input } = attempt;
     let who = node.executor.as_deref().unwrap_or("no executor");
     let detail = match action.status {
@@ -152,5 +152,5 @@ pub(super) fn token_lost(attempt: &NodeAttempt, token: NodeToken) -> ApiProblem 
             format!("attempt {} of {} waits for an executor: no executor holds it", input.attempt, node.node)
         }
     };
-    ApiProblem::new(ProblemKind::Conflict, detail)
+    RequestRefusal::new(RefusalKind::Conflict, detail)
 }

@@ -4,12 +4,12 @@ use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::raw::RawJson;
 use serde::Serialize;
 
+use super::GraphDeps;
 use super::edit::GraphCaller;
 use super::event_decision::{self, EventDecision};
 use super::find::{FoundGraph, find_graph};
-use crate::http::event_draft::{self, EventDraft};
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use crate::refusal::RequestRefusal;
+use crate::submit::event_draft::{self, EventDraft};
 
 #[derive(Serialize)]
 struct CancelPayload {
@@ -26,12 +26,12 @@ pub(crate) enum GraphCancellation {
 }
 
 pub(crate) async fn cancel_graph(
-    door: &IngressState,
+    deps: &GraphDeps,
     asker: GraphCaller<'_>,
     execution: ExecutionKey,
     reason: Option<String>,
-) -> Result<(GraphCancellation, FoundGraph), ApiProblem> {
-    let found = find_graph(door, &execution).await?;
+) -> Result<(GraphCancellation, FoundGraph), RequestRefusal> {
+    let found = find_graph(deps, &execution).await?;
     if found.execution.state.phase.is_ended() {
         return Ok((GraphCancellation::Ended, found));
     }
@@ -42,9 +42,9 @@ pub(crate) async fn cancel_graph(
         payload,
         idempotency_key: None,
     };
-    let event = event_draft::new_event(door, asker.caller, asker.trace, draft);
-    let decided = event_decision::submit_event(door, asker.slot, event, asker.patience).await?;
-    let found = find_graph(door, &execution).await?;
+    let event = event_draft::new_event(&deps.submit, asker.caller, asker.trace, draft);
+    let decided = event_decision::submit_event(deps, asker.slot, event, asker.patience).await?;
+    let found = find_graph(deps, &execution).await?;
     Ok(match decided {
         EventDecision::Event(_) => (GraphCancellation::Ended, found),
         EventDecision::NotYet(_) => (GraphCancellation::NotYet, found),

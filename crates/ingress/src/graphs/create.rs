@@ -5,22 +5,23 @@
 
 use millstream_core::entropy;
 use millstream_core::graph::{self, GraphSpec, InvalidGraph};
-use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
+use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey};
 use millstream_core::problem::{ValidationProblem as Fault, ValidationProblems};
 use millstream_core::quota::caps;
 use millstream_core::raw::RawJson;
 use millstream_rpc::graph_start::{self, GraphStart};
 use millstream_store::event_log::{AppendRequest, Appended, ExecutionStart, IdempotencyKey};
 
+use super::GraphDeps;
 use super::find::{FoundGraph, find_graph};
 use super::run_off_runtime;
 use crate::accept::AppendVerdict;
+use crate::admission::StartCharge;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
-use crate::http::event_draft;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::quotas::StartCharge;
-use crate::state::IngressState;
+use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash::hash_parts;
+use crate::submit::event_draft;
 use crate::trace::TraceContext;
 
 /// A graph to create.
@@ -42,93 +43,94 @@ pub(crate) enum GraphCreation {
 }
 
 pub(crate) async fn create_graph(
-    door: &IngressState,
+    deps: &GraphDeps,
     caller: &TenantCaller,
     trace: &TraceContext,
     slot: &RequestSlot,
     wish: GraphToCreate,
-) -> Result<(GraphCreation, FoundGraph), ApiProblem> {
+) -> Result<(GraphCreation, FoundGraph), RequestRefusal> {
     let GraphToCreate { id, spec, idempotency_key, bytes } = wish;
     if spec.name.is_empty() {
-        return Err(ApiProblem::invalid(vec![Fault::new("name", "must have at least one character")]));
+        return Err(RequestRefusal::invalid(vec![Fault::new("name", "must have at least one character")]));
     }
-    let quota = door.quotas.quota_of(&caller.tenant);
-    let (input_hash, spec, beyond) = run_off_runtime(&door.machines.graph_work, bytes, move || {
+    let quota = deps.admission.quotas.quota_of(&caller.tenant);
+    let (input_hash, spec, beyond) = run_off_runtime(&deps.machines.graph_work, bytes, move || {
         let (canonical, beyond) = (RawJson::from_value(&spec), caps::graph_problems(&spec, &quota));
-        (event_draft::hash_parts(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
+        (hash_parts(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
     })
     .await?;
     let idempotency = idempotency_key.map(|key| {
         let id = id.as_ref().map_or("", ExecutionId::as_str);
-        let request_hash = event_draft::hash_parts(&[b"graph", id.as_bytes(), &input_hash]);
+        let request_hash = hash_parts(&[b"graph", id.as_bytes(), &input_hash]);
         IdempotencyKey { key, request_hash }
     });
-    let now = door.clock.now();
+    let now = deps.clock.now();
     let execution = match (id.clone(), &idempotency) {
         (Some(id), _) => id,
         (None, Some(idempotency)) => event_draft::execution_id_of_key(&caller.tenant, &idempotency.key)?,
-        (None, None) => event_draft::parse_execution_id(entropy::uuid_v7(now, &*door.entropy))?,
+        (None, None) => event_draft::parse_execution_id(entropy::uuid_v7(now, &*deps.entropy))?,
     };
     let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
     let new = GraphStart {
         key: key.clone(),
         spec,
-        event_ids: [(); 2].map(|()| entropy::event_id(now, &*door.entropy)),
+        event_ids: [(); 2].map(|()| entropy::event_id(now, &*deps.entropy)),
         input_hash,
         idempotency: idempotency.clone(),
         parent: None,
         actor: caller.actor.clone(),
         traceparent: Some(trace.traceparent.to_string()),
     };
-    let new = admit_and_check(door, caller, slot, new, bytes).await;
+    let new = admit_and_check(deps, caller, slot, new, bytes).await;
     let new = match new {
-        Ok(new) => door.admit_graph(&new.key, beyond).await.map(|()| new),
-        Err(problem) => Err(problem),
+        Ok(new) => deps.admission.admit_graph(&new.key, beyond).await.map(|()| new),
+        Err(refusal) => Err(refusal),
     };
     let new = match new {
         Ok(new) => new,
         // Refused now; but a graph created earlier with this idempotency key gets its original answer.
-        Err(problem) => {
-            let refused = vec![(&caller.tenant, idempotency, problem)];
-            let recalled = event_draft::recall_accepted(door, refused).await?.pop();
-            recalled.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
-            return Ok((GraphCreation::Existed, find_graph(door, &key).await?));
+        Err(refusal) => {
+            let refused = vec![(&caller.tenant, idempotency, refusal)];
+            let recalled = event_draft::recall_accepted(&deps.submit, refused).await?.pop();
+            recalled
+                .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))??;
+            return Ok((GraphCreation::Existed, find_graph(deps, &key).await?));
         }
     };
-    let made = append_start(door, new, id.is_some()).await?;
-    Ok((made, find_graph(door, &key).await?))
+    let made = append_start(deps, new, id.is_some()).await?;
+    Ok((made, find_graph(deps, &key).await?))
 }
 
 /// Admission comes first: the check of a tenant over its quota costs nothing.
 async fn admit_and_check(
-    door: &IngressState,
+    deps: &GraphDeps,
     caller: &TenantCaller,
     slot: &RequestSlot,
     new: GraphStart,
     bytes: usize,
-) -> Result<ExecutionStart, ApiProblem> {
+) -> Result<ExecutionStart, RequestRefusal> {
     slot.admit_new()?;
     let charge = StartCharge { key: &new.key, events: 2, bytes: new.spec.name.len() + new.spec.input.len() };
-    door.admit_start(&caller.tenant, charge).await?;
+    deps.admission.admit_start(&caller.tenant, charge).await?;
     let bytes = bytes.max(graph::graph_check_bytes(&new.spec));
-    let now = door.clock.now();
+    let now = deps.clock.now();
     let checked =
-        run_off_runtime(&door.machines.compilations, bytes, move || graph_start::start_graph(new, now))
+        run_off_runtime(&deps.machines.compilations, bytes, move || graph_start::start_graph(new, now))
             .await?;
     checked.map_err(invalid_graph)
 }
 
 async fn append_start(
-    door: &IngressState,
+    deps: &GraphDeps,
     new: ExecutionStart,
     named: bool,
-) -> Result<GraphCreation, ApiProblem> {
+) -> Result<GraphCreation, RequestRefusal> {
     let (key, idempotency) = (new.key.clone(), new.start.idempotency.clone());
     let definition: DefinitionRef = new.definition.clone();
-    let verdict = door.accept.submit_batch(vec![AppendRequest::Start(Box::new(new))]).await?.pop();
+    let verdict = deps.accept.submit_batch(vec![AppendRequest::Start(Box::new(new))]).await?.pop();
     match verdict {
         Some(AppendVerdict::Stored(Appended::Accepted { .. })) => {
-            door.machines.remember_target(key, definition);
+            deps.machines.remember_target(key, definition);
             Ok(GraphCreation::Created)
         }
         Some(AppendVerdict::Stored(Appended::Repeat { .. })) => Ok(GraphCreation::Existed),
@@ -138,17 +140,20 @@ async fn append_start(
                 Some(_) if !named => true,
                 Some(idempotency) => {
                     let asked = [(key.tenant.clone(), idempotency)];
-                    door.stores.events.find_accepted(&asked).await? == [Some(Appended::Mismatch)]
+                    deps.stores.events.find_accepted(&asked).await? == [Some(Appended::Mismatch)]
                 }
             };
             Err(if reused {
-                ApiProblem::new(
-                    ProblemKind::KeyReused,
+                RequestRefusal::new(
+                    RefusalKind::KeyReused,
                     "this idempotency key was used before with another request",
                 )
             } else {
                 let id = key.execution.as_str();
-                ApiProblem::new(ProblemKind::Exists, format!("{id:?} already exists with different content"))
+                RequestRefusal::new(
+                    RefusalKind::Exists,
+                    format!("{id:?} already exists with different content"),
+                )
             })
         }
         Some(
@@ -160,21 +165,16 @@ async fn append_start(
             )
             | AppendVerdict::Refused,
         )
-        | None => Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this graph")),
+        | None => Err(RequestRefusal::new(RefusalKind::Internal, "the store cannot take this graph")),
     }
 }
 
-fn invalid_graph(invalid: InvalidGraph) -> ApiProblem {
+fn invalid_graph(invalid: InvalidGraph) -> RequestRefusal {
     match invalid {
-        InvalidGraph::TooLarge(fault) => ApiProblem {
+        InvalidGraph::TooLarge(fault) => RequestRefusal {
             faults: vec![fault.clone()],
-            ..ApiProblem::new(ProblemKind::TooLarge, fault.to_string())
+            ..RequestRefusal::new(RefusalKind::TooLarge, fault.to_string())
         },
-        InvalidGraph::Problems(ValidationProblems(faults)) => ApiProblem::invalid(faults),
+        InvalidGraph::Problems(ValidationProblems(faults)) => RequestRefusal::invalid(faults),
     }
-}
-
-/// Whether this is the built-in definition of all graphs.
-pub(crate) fn is_graph(definition: &DefinitionRef) -> bool {
-    definition.name == Name::graph()
 }

@@ -11,10 +11,10 @@ use millstream_rpc::blob;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{LoadRequest, LoadVerdict, MailboxLimits};
 
+use super::GraphDeps;
 use super::find::{no_graph, unreadable_graph};
 use super::run_off_runtime;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::state::IngressState;
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 #[derive(Debug)]
 pub(crate) struct CurrentGraph {
@@ -26,11 +26,11 @@ pub(crate) struct CurrentGraph {
 const NO_MAIL: MailboxLimits = MailboxLimits { events: 1, bytes: 1 };
 
 pub(crate) async fn load_current_graph(
-    door: &IngressState,
+    deps: &GraphDeps,
     key: &ExecutionKey,
-) -> Result<CurrentGraph, ApiProblem> {
+) -> Result<CurrentGraph, RequestRefusal> {
     let wanted = LoadRequest { execution: key.clone(), known: None };
-    let loaded = door.stores.executions.load_executions(&[wanted], NO_MAIL).await?.pop();
+    let loaded = deps.stores.executions.load_executions(&[wanted], NO_MAIL).await?.pop();
     let gone = || no_graph(key.execution.as_str());
     let loaded = match loaded {
         Some(LoadVerdict::Found(loaded)) => loaded,
@@ -39,13 +39,13 @@ pub(crate) async fn load_current_graph(
     };
     let (Some((state, transitions)), Some(blob)) = (loaded.state, loaded.graph) else { return Err(gone()) };
     let folded =
-        run_off_runtime(&door.machines.graph_work, blob.len() + transitions.len() * 1024, move || {
+        run_off_runtime(&deps.machines.graph_work, blob.len() + transitions.len() * 1024, move || {
             let graph = Some(Arc::new(blob::decode(&blob)?));
             let state = ExecutionState { graph, ..state };
             Ok(transitions.iter().fold(state, |state, transition| evolve(Some(state), transition)))
         });
     let state = folded.await?.map_err(unreadable_graph)?;
     let graph =
-        state.graph.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the graph cannot be read"))?;
+        state.graph.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the graph cannot be read"))?;
     Ok(CurrentGraph { graph, phase: state.phase })
 }

@@ -7,8 +7,8 @@ use millstream_core::quota::CountedQuota;
 use millstream_core::time::Timestamp;
 use millstream_store::executor_store::RegisteredExecutor;
 
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use super::GraphDeps;
+use crate::refusal::RequestRefusal;
 
 /// Heartbeat interval of an executor.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -17,31 +17,31 @@ const MISSED: u32 = 3;
 
 /// Registers an executor, or records its heartbeat.
 pub(crate) async fn register_executor(
-    door: &IngressState,
+    deps: &GraphDeps,
     executor: RegisteredExecutor,
-) -> Result<(), ApiProblem> {
+) -> Result<(), RequestRefusal> {
     let known = async {
-        let all = door.stores.executors.list_executors_of(&executor.tenant, Timestamp::EPOCH).await?;
+        let all = deps.stores.executors.list_executors_of(&executor.tenant, Timestamp::EPOCH).await?;
         Ok(all.iter().any(|(one, _)| one.name == executor.name))
     };
-    door.admit_known(&executor.tenant, CountedQuota::Executors, known).await?;
-    Ok(door.stores.executors.record_executor_heartbeats(&[executor], door.clock.now()).await?)
+    deps.admission.admit_known(&executor.tenant, CountedQuota::Executors, known).await?;
+    Ok(deps.stores.executors.record_executor_heartbeats(&[executor], deps.clock.now()).await?)
 }
 
 /// Removes the executor from the registry.
 pub(crate) async fn retire_executor(
-    door: &IngressState,
+    deps: &GraphDeps,
     tenant: &TenantId,
     name: &Name,
-) -> Result<(), ApiProblem> {
-    Ok(door.stores.executors.retire_executors(&[(tenant.clone(), name.clone())]).await?)
+) -> Result<(), RequestRefusal> {
+    Ok(deps.stores.executors.retire_executors(&[(tenant.clone(), name.clone())]).await?)
 }
 
 /// Executors with a recent heartbeat, ordered by name.
 pub(crate) async fn list_executors(
-    door: &IngressState,
+    deps: &GraphDeps,
     tenant: &TenantId,
-) -> Result<Vec<(RegisteredExecutor, Timestamp)>, ApiProblem> {
-    let since = door.clock.now().minus(BEAT_EVERY * MISSED);
-    Ok(door.stores.executors.list_executors_of(tenant, since).await?)
+) -> Result<Vec<(RegisteredExecutor, Timestamp)>, RequestRefusal> {
+    let since = deps.clock.now().minus(BEAT_EVERY * MISSED);
+    Ok(deps.stores.executors.list_executors_of(tenant, since).await?)
 }

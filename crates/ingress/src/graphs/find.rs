@@ -6,9 +6,9 @@ use millstream_rpc::unreadable::StoredFormError;
 use millstream_store::graph_store::GraphView;
 use millstream_store::views::{ExecutionFilter, ExecutionView};
 
+use super::GraphDeps;
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::state::IngressState;
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// A graph and its execution.
 #[derive(Debug)]
@@ -18,16 +18,16 @@ pub(crate) struct FoundGraph {
 }
 
 /// The graph that a request names; an invalid id is answered like an unknown one.
-pub(crate) fn parse_graph_key(caller: &TenantCaller, id: &str) -> Result<ExecutionKey, ApiProblem> {
+pub(crate) fn parse_graph_key(caller: &TenantCaller, id: &str) -> Result<ExecutionKey, RequestRefusal> {
     let execution = ExecutionId::parse(id).map_err(|_| no_graph(id))?;
     Ok(ExecutionKey { tenant: caller.tenant.clone(), execution })
 }
 
-pub(crate) async fn find_graph(door: &IngressState, key: &ExecutionKey) -> Result<FoundGraph, ApiProblem> {
+pub(crate) async fn find_graph(deps: &GraphDeps, key: &ExecutionKey) -> Result<FoundGraph, RequestRefusal> {
     let keys = std::slice::from_ref(key);
     let (graphs, executions) = tokio::try_join!(
-        door.stores.graph_views.find_graphs(keys),
-        door.stores.execution_views.find_executions(keys)
+        deps.stores.graph_views.find_graphs(keys),
+        deps.stores.execution_views.find_executions(keys)
     )?;
     match (graphs.into_iter().next().flatten(), executions.into_iter().next().flatten()) {
         (Some(graph), Some(execution)) => Ok(FoundGraph { graph, execution }),
@@ -40,22 +40,22 @@ const AT_ONCE: usize = 8;
 
 /// Newest first, each mapped by `show`; one more than `limit` where there are more.
 pub(crate) async fn list_graphs<T>(
-    door: &IngressState,
+    deps: &GraphDeps,
     caller: &TenantCaller,
     status: Option<ExecutionStatus>,
     after: Option<AcceptNo>,
     limit: usize,
     mut show: impl FnMut(FoundGraph) -> Result<T, StoredFormError>,
-) -> Result<Vec<(AcceptNo, T)>, ApiProblem> {
+) -> Result<Vec<(AcceptNo, T)>, RequestRefusal> {
     let filter = ExecutionFilter { definition: Some(Name::graph()), state: None, status };
-    let views = &door.stores.execution_views;
+    let views = &deps.stores.execution_views;
     let executions = views.list_executions(&caller.tenant, &filter, after, limit + 1).await?;
     let mut shown = Vec::with_capacity(executions.len());
     let mut executions = executions.into_iter().peekable();
     while executions.peek().is_some() {
         let some: Vec<ExecutionView> = executions.by_ref().take(AT_ONCE).collect();
         let keys: Vec<ExecutionKey> = some.iter().map(|view| view.execution.clone()).collect();
-        let graphs = door.stores.graph_views.find_graphs(&keys).await?;
+        let graphs = deps.stores.graph_views.find_graphs(&keys).await?;
         for (execution, graph) in some.into_iter().zip(graphs) {
             // Removed by retention between the two reads.
             let Some(graph) = graph else { continue };
@@ -66,12 +66,12 @@ pub(crate) async fn list_graphs<T>(
     Ok(shown)
 }
 
-pub(super) fn no_graph(id: &str) -> ApiProblem {
-    ApiProblem::not_found("graph", id)
+pub(super) fn no_graph(id: &str) -> RequestRefusal {
+    RequestRefusal::not_found("graph", id)
 }
 
 /// Stored data that cannot be read is logged for operators and answered as an internal error.
-pub(crate) fn unreadable_graph(error: StoredFormError) -> ApiProblem {
+pub(crate) fn unreadable_graph(error: StoredFormError) -> RequestRefusal {
     tracing::error!(%error, "stored graph data cannot be read");
-    ApiProblem::new(ProblemKind::Internal, "stored data cannot be read; the log has more")
+    RequestRefusal::new(RefusalKind::Internal, "stored data cannot be read; the log has more")
 }

@@ -9,8 +9,8 @@ use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
 use millstream_store::graph_store::NodeFilter;
 
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use super::GraphDeps;
+use crate::refusal::RequestRefusal;
 
 /// Rows with their results in memory at once.
 const AT_ONCE: usize = 50;
@@ -25,14 +25,14 @@ pub(super) fn missing_results(current: &Arc<Graph>, patch: GraphPatch) -> Vec<No
 }
 
 pub(super) async fn load_known_results(
-    door: &IngressState,
+    deps: &GraphDeps,
     key: &ExecutionKey,
     missing: &[NodeId],
-) -> Result<Vec<(NodeId, RawJson)>, ApiProblem> {
+) -> Result<Vec<(NodeId, RawJson)>, RequestRefusal> {
     let mut known = Vec::new();
     for ids in missing.chunks(AT_ONCE) {
         let filter = NodeFilter { ids: ids.to_vec(), statuses: Vec::new() };
-        let rows = door.stores.graph_views.list_nodes(key, &filter, None, ids.len()).await?;
+        let rows = deps.stores.graph_views.list_nodes(key, &filter, None, ids.len()).await?;
         let results = rows.into_iter().filter_map(|row| Some((row.node, row.result?)));
         // The graph would not keep a longer result.
         known.extend(results.filter(|(_, result)| result.len() <= MAX_KEPT_BYTES));

@@ -8,6 +8,7 @@ pub(crate) mod attempt;
 pub(crate) mod cancel;
 pub(crate) mod create;
 pub(crate) mod current;
+mod deps;
 pub(crate) mod edit;
 mod event_decision;
 pub(crate) mod executors;
@@ -20,4 +21,5 @@ pub(crate) mod result;
 pub(crate) mod watch;
 pub(crate) mod watch_position;
 
+pub(crate) use deps::GraphDeps;
 pub(crate) use off_runtime::run_off_runtime;

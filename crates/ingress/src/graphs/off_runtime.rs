@@ -3,7 +3,7 @@
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_rpc::graph_start::INLINE_CHECK_BYTES;
 
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Runs `work`, whose estimated size is `bytes`: on the pool, unless moving it there costs more than the
 /// work.
@@ -11,11 +11,13 @@ pub(crate) async fn run_off_runtime<T: Send + 'static>(
     pool: &EvaluationPool,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiProblem> {
+) -> Result<T, RequestRefusal> {
     if bytes < INLINE_CHECK_BYTES {
         return Ok(work());
     }
-    pool.run(|_| work()).await.map_err(|closed| ApiProblem::new(ProblemKind::Draining, closed.to_string()))
+    pool.run(|_| work())
+        .await
+        .map_err(|closed| RequestRefusal::new(RefusalKind::Draining, closed.to_string()))
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use millstream_core::raw::RawJson;
 use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeDemand};
 use millstream_store::graph_store::NodeView;
 
+use super::GraphDeps;
 use super::attempt::{AttemptReference, NodeAttempt, check_token, resolve_attempt, token_lost};
 use super::result::keep_logs;
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use crate::refusal::RequestRefusal;
 
 /// A progress report of an executor.
 #[derive(Debug)]
@@ -21,27 +21,27 @@ pub(crate) struct ProgressReport {
 
 /// The node, and whether its result is still wanted.
 pub(crate) async fn report_progress(
-    door: &IngressState,
+    deps: &GraphDeps,
     graph: &ExecutionKey,
     node: &NodeId,
     said: &AttemptReference,
     told: ProgressReport,
-) -> Result<(NodeView, OutcomeDemand), ApiProblem> {
-    let attempt = resolve_attempt(door, graph, node, said).await?;
+) -> Result<(NodeView, OutcomeDemand), RequestRefusal> {
+    let attempt = resolve_attempt(deps, graph, node, said).await?;
     check_token(&attempt, said.token)?;
-    let wanted = renew_attempt(door, &attempt, said, told.progress).await?;
-    keep_logs(door, graph, node, attempt.input.attempt, told.logs).await;
+    let wanted = renew_attempt(deps, &attempt, said, told.progress).await?;
+    keep_logs(deps, graph, node, attempt.input.attempt, told.logs).await;
     Ok((attempt.node, wanted))
 }
 
 async fn renew_attempt(
-    door: &IngressState,
+    deps: &GraphDeps,
     attempt: &NodeAttempt,
     said: &AttemptReference,
     progress: Option<RawJson>,
-) -> Result<OutcomeDemand, ApiProblem> {
+) -> Result<OutcomeDemand, RequestRefusal> {
     let lease = Lease { key: attempt.action.key.clone(), epoch: said.token.epoch() };
-    match door.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
+    match deps.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
         LeasePulse::Held { until: _, wanted } => Ok(wanted),
         LeasePulse::Lost => Err(token_lost(attempt, said.token)),
     }

@@ -11,11 +11,11 @@ use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::graph_store::{ExecutorLogText, NodeView};
 use millstream_store::outcome::{self, ActionAttempt};
 
+use super::GraphDeps;
 use super::attempt::{AttemptReference, NodeAttempt, check_token, resolve_attempt, token_lost};
 use super::current::load_current_graph;
 use super::{known_results, nodes, run_off_runtime};
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use crate::refusal::RequestRefusal;
 use crate::trace::TraceContext;
 
 /// An outcome report of an executor.
@@ -31,14 +31,14 @@ pub(crate) struct NodeResultReport {
 /// Records the outcome; returns the node as the store knows it right after, possibly before the graph has
 /// decided the outcome.
 pub(crate) async fn report_result(
-    door: &IngressState,
+    deps: &GraphDeps,
     trace: &TraceContext,
     graph: &ExecutionKey,
     node: &NodeId,
     said: &AttemptReference,
     report: NodeResultReport,
-) -> Result<NodeView, ApiProblem> {
-    let attempt = resolve_attempt(door, graph, node, said).await?;
+) -> Result<NodeView, RequestRefusal> {
+    let attempt = resolve_attempt(deps, graph, node, said).await?;
     let answer = ExecutorAnswer {
         status: report.status,
         attempt: attempt.input.attempt,
@@ -52,11 +52,11 @@ pub(crate) async fn report_result(
         return Ok(attempt.node);
     }
     check_token(&attempt, said.token)?;
-    let known = load_known_for_edits(door, graph, &answer).await?;
+    let known = load_known_for_edits(deps, graph, &answer).await?;
     let answer = ExecutorAnswer { known, ..answer };
-    settle_attempt(door, trace, attempt, said, &answer).await?;
-    keep_logs(door, graph, node, answer.attempt, report.logs).await;
-    nodes::find_node(door, graph, node).await
+    settle_attempt(deps, trace, attempt, said, &answer).await?;
+    keep_logs(deps, graph, node, answer.attempt, report.logs).await;
+    nodes::find_node(deps, graph, node).await
 }
 
 /// Whether this very outcome is recorded already: the answer to the first report was lost.
@@ -71,32 +71,32 @@ fn is_repeat(attempt: &NodeAttempt, said: &AttemptReference, answer: &ExecutorAn
 }
 
 async fn load_known_for_edits(
-    door: &IngressState,
+    deps: &GraphDeps,
     key: &ExecutionKey,
     answer: &ExecutorAnswer,
-) -> Result<Vec<(NodeId, RawJson)>, ApiProblem> {
+) -> Result<Vec<(NodeId, RawJson)>, RequestRefusal> {
     if answer.edits.is_empty() || answer.status != NodeStatus::Pass {
         return Ok(Vec::new());
     }
-    let graph = load_current_graph(door, key).await?.graph;
+    let graph = load_current_graph(deps, key).await?.graph;
     let edits = answer.edits.clone();
     // Edits that do not fit are refused by the decision, which then fails the node.
     let bytes = graph.nodes.len() * 256 + graph::edit_check_bytes(&edits);
-    let missing = run_off_runtime(&door.machines.compilations, bytes, move || {
+    let missing = run_off_runtime(&deps.machines.compilations, bytes, move || {
         let patch = graph::build_patch(&graph, &edits, &ExprBudget::default());
         patch.map(|patch| known_results::missing_results(&graph, patch)).unwrap_or_default()
     });
     let missing = missing.await?;
-    known_results::load_known_results(door, key, &missing).await
+    known_results::load_known_results(deps, key, &missing).await
 }
 
 async fn settle_attempt(
-    door: &IngressState,
+    deps: &GraphDeps,
     trace: &TraceContext,
     attempt: NodeAttempt,
     said: &AttemptReference,
     answer: &ExecutorAnswer,
-) -> Result<(), ApiProblem> {
+) -> Result<(), RequestRefusal> {
     let action = &attempt.action;
     let whose =
         ActionAttempt { key: &action.key, revision: action.revision, traceparent: Some(&trace.traceparent) };
@@ -104,18 +104,18 @@ async fn settle_attempt(
     let spec = graph::dispatch_spec(&attempt.node.node);
     let performed = Performed::Success { result: RawJson::from_value(answer) };
     let conclusion = action::conclude_attempt(&spec, &whose.attempt_id(), attempts, performed, 0.0);
-    let now = door.clock.now();
+    let now = deps.clock.now();
     let outcome =
-        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
+        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*deps.entropy));
     let lease = Lease { key: action.key.clone(), epoch: said.token.epoch() };
     let settlement = Settlement { lease, event_id: action.event_id, outcome };
-    match door.reports.settle_task(settlement).await? {
+    match deps.reports.settle_task(settlement).await? {
         SettleVerdict::Recorded { event: _ } => Ok(()),
         SettleVerdict::Stale => {
             let key = action.key.clone();
-            match door.reports.find_task(key).await? {
+            match deps.reports.find_task(key).await? {
                 Some(action) => Err(token_lost(&NodeAttempt { action, ..attempt }, said.token)),
-                None => Err(ApiProblem::not_found("node", &attempt.node.node)),
+                None => Err(RequestRefusal::not_found("node", &attempt.node.node)),
             }
         }
     }
@@ -123,7 +123,7 @@ async fn settle_attempt(
 
 /// Stores the log of an attempt whose outcome is recorded. Losing it is only worth a warning.
 pub(super) async fn keep_logs(
-    door: &IngressState,
+    deps: &GraphDeps,
     graph: &ExecutionKey,
     node: &NodeId,
     attempt: u32,
@@ -133,7 +133,7 @@ pub(super) async fn keep_logs(
         return;
     }
     let log = ExecutorLogText { execution: graph.clone(), node: node.clone(), attempt, text };
-    if let Err(error) = door.stores.graphs.append_logs(&[log], door.clock.now()).await {
+    if let Err(error) = deps.stores.graphs.append_logs(&[log], deps.clock.now()).await {
         tracing::warn!(%error, graph = %graph, node = %node, "storing an executor's log failed");
     }
 }

@@ -19,11 +19,11 @@ use millstream_rpc::proto::NodeDispatched;
 use millstream_rpc::write::decode_dispatches;
 use millstream_store::feed::{FeedContent, FeedEntry};
 
+use super::GraphDeps;
 use super::find::{find_graph, unreadable_graph};
 use super::watch_position::WatchPosition;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::quotas::HeldPlace;
-use crate::state::IngressState;
+use crate::admission::HeldPlace;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::waiters::{ExecutionSubscription, RereadPause};
 
 /// Page sizes of the feed and of the transitions.
@@ -78,7 +78,7 @@ pub(crate) enum GraphWatchStart {
 }
 
 pub(crate) struct GraphWatch {
-    door: Arc<IngressState>,
+    deps: Arc<GraphDeps>,
     graph: ExecutionKey,
     ear: ExecutionSubscription,
     pause: RereadPause,
@@ -113,16 +113,16 @@ enum GraphWatchStage {
 }
 
 pub(crate) async fn watch_graph(
-    door: Arc<IngressState>,
+    deps: Arc<GraphDeps>,
     graph: ExecutionKey,
     after: Option<WatchPosition>,
-) -> Result<GraphWatchStart, ApiProblem> {
-    let permit = door.stream_place(&graph.tenant)?;
-    let ear = door.news.subscribe_to(graph.clone());
-    let found = find_graph(&door, &graph).await?;
+) -> Result<GraphWatchStart, RequestRefusal> {
+    let permit = deps.admission.stream_place(&graph.tenant)?;
+    let ear = deps.news.subscribe_to(graph.clone());
+    let found = find_graph(&deps, &graph).await?;
     let mut watch = GraphWatch {
-        pause: RereadPause::of(door.options.reread),
-        door,
+        pause: RereadPause::of(deps.reread),
+        deps,
         graph,
         ear,
         seen: after,
@@ -152,7 +152,7 @@ enum WatchRead {
 
 impl GraphWatch {
     /// The next event. `None` at the end; an error means that the stream broke and can be resumed.
-    pub(crate) async fn next_event(&mut self) -> Option<Result<WatchedEvent, ApiProblem>> {
+    pub(crate) async fn next_event(&mut self) -> Option<Result<WatchedEvent, RequestRefusal>> {
         loop {
             if let Some(happening) = self.waiting.pop_front() {
                 if happening.what.is_end() {
@@ -163,33 +163,33 @@ impl GraphWatch {
             match self.stage {
                 GraphWatchStage::Done => return None,
                 GraphWatchStage::Reading | GraphWatchStage::Listening
-                    if self.door.draining.is_cancelled() =>
+                    if self.deps.draining.is_cancelled() =>
                 {
-                    return Some(Err(self.break_stream(draining_problem())));
+                    return Some(Err(self.break_stream(draining_refusal())));
                 }
                 GraphWatchStage::Listening => {
-                    let draining = self.door.draining.clone();
+                    let draining = self.deps.draining.clone();
                     tokio::select! {
-                        () = self.ear.wait_for_news(self.pause.next_pause(self.door.entropy.next_u64())) => {}
+                        () = self.ear.wait_for_news(self.pause.next_pause(self.deps.entropy.next_u64())) => {}
                         () = draining.cancelled() => {}
                     }
                     self.stage = GraphWatchStage::Reading;
                 }
                 GraphWatchStage::Reading => match self.read_or_wait().await {
                     Ok(()) => {}
-                    Err(problem) => return Some(Err(self.break_stream(problem))),
+                    Err(refusal) => return Some(Err(self.break_stream(refusal))),
                 },
             }
         }
     }
 
-    fn break_stream(&mut self, problem: ApiProblem) -> ApiProblem {
+    fn break_stream(&mut self, refusal: RequestRefusal) -> RequestRefusal {
         self.stage = GraphWatchStage::Done;
-        problem
+        refusal
     }
 
     /// Reads new entries. Without new ones, the stream waits, or ends with the graph.
-    async fn read_or_wait(&mut self) -> Result<(), ApiProblem> {
+    async fn read_or_wait(&mut self) -> Result<(), RequestRefusal> {
         // Checked before the feed is read: if the graph has ended, its last entry is in the feed.
         let ended = match self.entries.is_empty() && self.telling.is_none() {
             false => false,
@@ -203,15 +203,15 @@ impl GraphWatch {
         Ok(())
     }
 
-    async fn has_ended(&self) -> Result<bool, ApiProblem> {
+    async fn has_ended(&self) -> Result<bool, RequestRefusal> {
         let key = std::slice::from_ref(&self.graph);
-        let found = self.door.stores.execution_views.find_executions(key).await?;
+        let found = self.deps.stores.execution_views.find_executions(key).await?;
         // Removed by retention: the graph had ended.
         Ok(found.into_iter().next().flatten().is_none_or(|view| view.state.phase.is_ended()))
     }
 
     /// One step: a page of transitions, one entry, or a page of entries.
-    async fn read_step(&mut self) -> Result<WatchRead, ApiProblem> {
+    async fn read_step(&mut self) -> Result<WatchRead, RequestRefusal> {
         if let Some(telling) = self.telling.take() {
             self.telling = self.read_transitions(telling).await?;
             return Ok(WatchRead::Something);
@@ -232,7 +232,7 @@ impl GraphWatch {
             }
             return Ok(WatchRead::Something);
         }
-        let page = self.door.stores.feed.read_feed(&self.graph, self.taken, ENTRIES).await?;
+        let page = self.deps.stores.feed.read_feed(&self.graph, self.taken, ENTRIES).await?;
         let Some(last) = page.last() else { return Ok(WatchRead::Nothing) };
         self.taken = last.position;
         self.entries = page.into();
@@ -243,9 +243,9 @@ impl GraphWatch {
     async fn read_transitions(
         &mut self,
         mut telling: FeedCommitCursor,
-    ) -> Result<Option<FeedCommitCursor>, ApiProblem> {
+    ) -> Result<Option<FeedCommitCursor>, RequestRefusal> {
         let before = Seq(telling.next.0 - 1);
-        let views = &self.door.stores.execution_views;
+        let views = &self.deps.stores.execution_views;
         let page = views.read_history(&self.graph, before, TRANSITIONS).await?;
         for entry in &page.entries {
             let transition = &entry.transition;
@@ -270,9 +270,9 @@ impl GraphWatch {
     }
 }
 
-fn draining_problem() -> ApiProblem {
-    ApiProblem::new(
-        ProblemKind::Draining,
+fn draining_refusal() -> RequestRefusal {
+    RequestRefusal::new(
+        RefusalKind::Draining,
         "this process is shutting down; reconnect and resume after the last event",
     )
 }

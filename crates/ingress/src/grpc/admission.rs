@@ -21,15 +21,17 @@ use tokio::time::Sleep;
 use tonic::Status;
 
 use super::methods::{self, MethodAccess, MethodAnswer};
-use super::status::{problem_response, status_of_problem};
+use super::status::{refusal_response, status_of_refusal};
 use super::whole_message::WholeMessage;
-use crate::auth::{self, TenantCaller};
-use crate::body::{BodyBudget, PaidBytes};
-use crate::gate::{self, AnonymousBudget, AnsweredCall};
+use crate::answer_body::{AnsweredCall, hold_answer};
+use crate::auth::{TenantCaller, run_while_live};
+use crate::body_budget::{BodyBudget, PaidBytes};
+use crate::early_refusal::refuse_early;
+use crate::gate::AnonymousBudget;
 use crate::held_body::HeldBody;
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::metrics::InFlight;
 use crate::quotas::{RepeatAnswer, RequestClass};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// Checks sizes and hosts, for every service.
@@ -38,8 +40,8 @@ pub(super) async fn check_call(
     request: Request,
     next: Next,
 ) -> Response {
-    match gate::refuse_early(request.uri(), request.headers(), request.extensions(), &door).await {
-        Some(problem) => problem_response(problem),
+    match refuse_early(request.uri(), request.headers(), request.extensions(), &door).await {
+        Some(refusal) => refusal_response(refusal),
         None => next.run(request).await,
     }
 }
@@ -53,19 +55,19 @@ pub(super) async fn authenticate_call(
 ) -> Response {
     let needs = match methods::access_of_method(request.uri().path()) {
         None => {
-            return problem_response(ApiProblem::new(
-                ProblemKind::NoRoute,
+            return refusal_response(RequestRefusal::new(
+                RefusalKind::NoRoute,
                 "there is no such service or method",
             ));
         }
         Some(MethodAccess::Anonymous) => return next.run(request).await,
         Some(MethodAccess::Needs(permission)) => permission,
     };
-    let answered = match auth::authorize_call(&door, &mut request, needs).await {
-        Ok(identity) => auth::run_while_live(&door.keys, identity.key(), next.run(request)).await,
-        Err(problem) => Err(problem),
+    let answered = match door.auth.authorize_call(&mut request, needs).await {
+        Ok(identity) => run_while_live(&door.auth.keys, identity.key(), next.run(request)).await,
+        Err(refusal) => Err(refusal),
     };
-    answered.unwrap_or_else(problem_response)
+    answered.unwrap_or_else(refusal_response)
 }
 
 /// Bounds the calls in flight and their bytes.
@@ -84,9 +86,9 @@ pub(super) async fn limit_in_flight(
         Some(_) | None => RepeatAnswer::None,
     };
     let class = RequestClass::of(needs, repeats, request.headers());
-    let slot = match door.request_slot(request.extensions().get::<TenantCaller>(), class) {
+    let slot = match door.admission.request_slot(request.extensions().get::<TenantCaller>(), class) {
         Ok(slot) => slot,
-        Err(problem) => return problem_response(problem),
+        Err(refusal) => return refusal_response(refusal),
     };
     request.extensions_mut().insert(class);
     let bodies = door.bodies.for_caller(request.extensions());
@@ -110,7 +112,7 @@ pub(super) async fn limit_in_flight(
                 Some(_) | None => AnsweredCall::Act,
             };
             let (answer, bytes) = whole_answer(answer).await;
-            gate::hold_answer(answer, bytes, slot, &bodies, call).unwrap_or_else(problem_response)
+            hold_answer(answer, bytes, slot, &bodies, call).unwrap_or_else(refusal_response)
         }
     }
 }
@@ -121,8 +123,8 @@ async fn whole_answer(answer: Response) -> (Response, usize) {
     match WholeMessage::of(body).await {
         Ok((body, bytes)) => (Response::from_parts(parts, Body::new(body)), bytes),
         Err(error) => (
-            problem_response(ApiProblem::new(
-                ProblemKind::Internal,
+            refusal_response(RequestRefusal::new(
+                RefusalKind::Internal,
                 format!("reading the answer failed: {error}"),
             )),
             0,
@@ -149,9 +151,9 @@ pub(super) async fn limit_anonymous_calls(
         path if path.starts_with("/grpc.reflection.") => AnonymousBudget::Reflection,
         _ => AnonymousBudget::HealthCheck,
     };
-    let permit = match door.gate.admit_anonymous(budget) {
+    let permit = match door.admission.gate.admit_anonymous(budget) {
         Ok(permit) => permit,
-        Err(problem) => return problem_response(problem),
+        Err(refusal) => return refusal_response(refusal),
     };
     let limit = match budget {
         AnonymousBudget::HealthCheck
@@ -190,7 +192,7 @@ impl GrpcByteAccount {
         self.lock().is_some()
     }
 
-    fn charge_bytes(&self, bytes: usize) -> Result<(), ApiProblem> {
+    fn charge_bytes(&self, bytes: usize) -> Result<(), RequestRefusal> {
         let mut lock = self.lock();
         let Some(open) = lock.as_mut() else { return Ok(()) };
         open.bytes += bytes;
@@ -236,7 +238,7 @@ impl hyper::body::Body for ChargedBody {
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
-                Poll::Ready(Some(self.account.charge_bytes(bytes).map(|()| frame).map_err(status_of_problem)))
+                Poll::Ready(Some(self.account.charge_bytes(bytes).map(|()| frame).map_err(status_of_refusal)))
             }
             Poll::Ready(Some(Err(error))) => {
                 Poll::Ready(Some(Err(Status::cancelled(format!("reading the call failed: {error}")))))
@@ -244,7 +246,7 @@ impl hyper::body::Body for ChargedBody {
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending if self.account.is_open() => self.late.as_mut().poll(context).map(|()| {
                 let detail = format!("the message did not arrive within {} s", self.limit.as_secs());
-                Some(Err(status_of_problem(ApiProblem::new(ProblemKind::BodyTimeout, detail))))
+                Some(Err(status_of_refusal(RequestRefusal::new(RefusalKind::BodyTimeout, detail))))
             }),
             Poll::Pending => Poll::Pending,
         }

@@ -10,7 +10,7 @@ use millstream_rpc::length::{length_out, time_out};
 use millstream_rpc::proto::{Assignment as AssignmentOut, RunProgress, WatchAssignmentsResponse};
 use tonic::Status;
 
-use super::status::status_of_problem;
+use super::status::status_of_refusal;
 use crate::devices::assignments::DeviceAssignment;
 use crate::devices::watch::{AssignmentList, watch_assignments};
 use crate::state::IngressState;
@@ -22,9 +22,9 @@ pub(super) async fn watch_lists(
     device: DeviceKey,
     seen: Option<String>,
 ) -> Result<AssignmentListStream, Status> {
-    let watch = watch_assignments(door, device, seen).await.map_err(status_of_problem)?;
+    let watch = watch_assignments(door.devices.clone(), device, seen).await.map_err(status_of_refusal)?;
     let lists = futures::stream::unfold(watch, |mut watch| async move {
-        let list = watch.next_list().await?.map(encode_list).map_err(status_of_problem);
+        let list = watch.next_list().await?.map(encode_list).map_err(status_of_refusal);
         Some((list, watch))
     });
     Ok(lists.boxed())

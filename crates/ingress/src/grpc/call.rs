@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use axum::http::Extensions;
 use tonic::{Request, Status};
 
-use super::status::status_of_problem;
+use super::status::status_of_refusal;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 #[derive(Debug)]
@@ -32,10 +33,10 @@ impl GrpcCallerName {
 
 /// The call as the layers have left it; [`super::methods`] lists the permission of each method.
 pub(super) fn begin_call<T>(request: &Request<T>) -> Result<GrpcCall, Status> {
-    read_call(request).map_err(status_of_problem)
+    read_call(request).map_err(status_of_refusal)
 }
 
-fn read_call<T>(request: &Request<T>) -> Result<GrpcCall, ApiProblem> {
+fn read_call<T>(request: &Request<T>) -> Result<GrpcCall, RequestRefusal> {
     let headers = request.metadata().as_ref();
     let caller: TenantCaller = extension_of(request.extensions())?;
     if let (Some(who), Some(actor)) = (request.extensions().get::<GrpcCallerName>(), &caller.actor) {
@@ -45,11 +46,12 @@ fn read_call<T>(request: &Request<T>) -> Result<GrpcCall, ApiProblem> {
         caller,
         trace: extension_of(request.extensions())?,
         slot: extension_of(request.extensions())?,
-        idempotency_key: crate::http::event_draft::idempotency_header(headers)?,
+        idempotency_key: idempotency_key::idempotency_header(headers)?,
     })
 }
 
-fn extension_of<T: Clone + Send + Sync + 'static>(extensions: &Extensions) -> Result<T, ApiProblem> {
-    let missing = || ApiProblem::new(ProblemKind::Internal, "the call did not pass the middleware layers");
+fn extension_of<T: Clone + Send + Sync + 'static>(extensions: &Extensions) -> Result<T, RequestRefusal> {
+    let missing =
+        || RequestRefusal::new(RefusalKind::Internal, "the call did not pass the middleware layers");
     extensions.get::<T>().cloned().ok_or_else(missing)
 }

@@ -1,4 +1,4 @@
-//! Tracing of gRPC calls, as [`crate::trace`] does it for HTTP: a request id, a trace context, a span,
+//! Tracing of gRPC calls, as `http::trace` does it for HTTP: a request id, a trace context, a span,
 //! metrics, and one access log line with caller, method, code and duration.
 //!
 //! The code of an answered call follows its body, so the line is written when the body ends: for a stream,
@@ -23,8 +23,8 @@ use tracing::{Instrument, Span};
 
 use super::call::GrpcCallerName;
 use super::{method_label, status};
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::metrics;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::{REQUEST_ID, TraceContext, request_id, traceparent_of};
 
@@ -35,7 +35,7 @@ pub(super) async fn trace_call(
     next: Next,
 ) -> Response {
     let begun = Instant::now();
-    let request_id = request_id(request.headers(), &door);
+    let request_id = request_id(request.headers(), &*door.clock, &*door.entropy);
     let traceparent = traceparent_of(request.headers(), &*door.entropy);
     let method = method_label::label_of(request.uri().path());
     let who = GrpcCallerName::default();
@@ -46,7 +46,10 @@ pub(super) async fn trace_call(
     );
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
     let mut response = answered.unwrap_or_else(|_| {
-        status::problem_response(ApiProblem::new(ProblemKind::Internal, "the handler of this call panicked"))
+        status::refusal_response(RequestRefusal::new(
+            RefusalKind::Internal,
+            "the handler of this call panicked",
+        ))
     });
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);

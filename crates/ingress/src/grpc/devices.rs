@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
-use millstream_core::claim::SeatProgress;
+use millstream_core::claim::{SeatProgress, SeatToken};
 use millstream_core::id::{Name, RunId};
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_rpc::length::time_out;
@@ -16,14 +16,13 @@ use millstream_rpc::proto::{
 use tonic::{Request, Response, Status};
 
 use super::call::begin_call;
-use super::status::status_of_problem;
+use super::status::status_of_refusal;
 use super::{assignments, run_acts};
 use crate::auth::TenantCaller;
-use crate::devices::heartbeat::{self, HeartbeatReply, HeartbeatRun};
+use crate::devices::heartbeat::{self, DeviceReadings, HeartbeatReply, HeartbeatRun};
+use crate::devices::registration::{self, DeviceRegistration};
 use crate::devices::{acts, runs};
-use crate::http::devices::heartbeat::{DeviceHeartbeatRequest, RunHeartbeatRequest, record_heartbeat};
-use crate::http::devices::views::NewDeviceRequest;
-use crate::http::problem::{ApiProblem, SeatHolderOut};
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(super) struct GrpcDeviceService(pub(super) Arc<IngressState>);
@@ -36,7 +35,7 @@ impl DeviceService for GrpcDeviceService {
     ) -> Result<Response<RegisterDeviceResponse>, Status> {
         let call = begin_call(&request)?;
         let answer = register_device(&self.0, &call.caller, request.into_inner()).await;
-        answer.map(Response::new).map_err(status_of_problem)
+        answer.map(Response::new).map_err(status_of_refusal)
     }
 
     async fn heartbeat_device(
@@ -45,7 +44,7 @@ impl DeviceService for GrpcDeviceService {
     ) -> Result<Response<HeartbeatDeviceResponse>, Status> {
         let call = begin_call(&request)?;
         let answer = heartbeat_device(&self.0, &call.caller, request.into_inner()).await;
-        answer.map(Response::new).map_err(status_of_problem)
+        answer.map(Response::new).map_err(status_of_refusal)
     }
 
     type WatchAssignmentsStream = BoxStream<'static, Result<WatchAssignmentsResponse, Status>>;
@@ -56,7 +55,7 @@ impl DeviceService for GrpcDeviceService {
     ) -> Result<Response<Self::WatchAssignmentsStream>, Status> {
         let call = begin_call(&request)?;
         let WatchAssignmentsRequest { device_id, if_version } = request.into_inner();
-        let device = heartbeat::parse_device_key(&call.caller, &device_id).map_err(status_of_problem)?;
+        let device = heartbeat::parse_device_key(&call.caller, &device_id).map_err(status_of_refusal)?;
         let if_version = Some(if_version).filter(|version| !version.is_empty());
         assignments::watch_lists(self.0.clone(), device, if_version).await.map(Response::new)
     }
@@ -67,11 +66,11 @@ impl DeviceService for GrpcDeviceService {
     ) -> Result<Response<ActOnRunResponse>, Status> {
         let call = begin_call(&request)?;
         let given = request.into_inner();
-        let key = runs::parse_run_key(&call.caller, &given.run_id).map_err(status_of_problem)?;
-        let (who, deed) =
-            run_acts::decode_act(given).map_err(|faults| status_of_problem(ApiProblem::invalid(faults)))?;
-        call.caller.require_device(&who.device).map_err(status_of_problem)?;
-        let stands = acts::act_on_run(&self.0, key, who, deed).await.map_err(status_of_problem)?;
+        let key = runs::parse_run_key(&call.caller, &given.run_id).map_err(status_of_refusal)?;
+        let (who, deed) = run_acts::decode_act(given)
+            .map_err(|faults| status_of_refusal(RequestRefusal::invalid(faults)))?;
+        call.caller.require_device(&who.device).map_err(status_of_refusal)?;
+        let stands = acts::act_on_run(&self.0.devices, key, who, deed).await.map_err(status_of_refusal)?;
         Ok(Response::new(run_acts::encode_standing(stands)))
     }
 }
@@ -80,14 +79,14 @@ async fn register_device(
     door: &IngressState,
     caller: &TenantCaller,
     given: RegisterDeviceRequest,
-) -> Result<RegisterDeviceResponse, ApiProblem> {
+) -> Result<RegisterDeviceResponse, RequestRefusal> {
     let key = heartbeat::parse_device_key(caller, &given.device_id)?;
     let mut faults = Vec::new();
     let capabilities = given.capabilities.iter().enumerate().filter_map(|(at, text)| {
         let name = Name::parse(text);
         name.map_err(|error| faults.push(Fault::new(format!("capabilities[{at}]"), error.to_string()))).ok()
     });
-    let device = NewDeviceRequest {
+    let device = DeviceRegistration {
         capabilities: capabilities.collect(),
         capability: given.capability,
         capacity: given.capacity,
@@ -99,11 +98,11 @@ async fn register_device(
     };
     let device = match device.into_device(key.device.clone(), door.clock.now()) {
         Ok(device) if faults.is_empty() => device,
-        Ok(_) => return Err(ApiProblem::invalid(faults)),
-        Err(more) => return Err(ApiProblem::invalid([faults, more].concat())),
+        Ok(_) => return Err(RequestRefusal::invalid(faults)),
+        Err(more) => return Err(RequestRefusal::invalid([faults, more].concat())),
     };
-    door.hear_device(&caller.tenant, device).await?;
-    let known = heartbeat::find_device(door, &key).await?;
+    registration::register_device(&door.devices, &caller.tenant, device).await?;
+    let known = heartbeat::find_device(&door.devices, &key).await?;
     Ok(RegisterDeviceResponse { paused: known.device.paused, open: known.open })
 }
 
@@ -116,7 +115,7 @@ async fn heartbeat_device(
     door: &IngressState,
     caller: &TenantCaller,
     given: HeartbeatDeviceRequest,
-) -> Result<HeartbeatDeviceResponse, ApiProblem> {
+) -> Result<HeartbeatDeviceResponse, RequestRefusal> {
     let key = heartbeat::parse_device_key(caller, &given.device_id)?;
     let mut faults = Vec::new();
     let runs = given.runs.into_iter().enumerate().filter_map(|(at, run)| {
@@ -124,7 +123,7 @@ async fn heartbeat_device(
         read.map_err(|fault| faults.push(Fault::new(format!("runs[{at}].{}", fault.path), fault.message)))
             .ok()
     });
-    let beat = DeviceHeartbeatRequest {
+    let beat = DeviceReadings {
         load: given.load,
         quality: given.quality,
         battery: given.battery.map(clamp_percent),
@@ -132,19 +131,19 @@ async fn heartbeat_device(
         runs: runs.collect(),
     };
     if !faults.is_empty() {
-        return Err(ApiProblem::invalid(faults));
+        return Err(RequestRefusal::invalid(faults));
     }
-    let heard = record_heartbeat(door, &key, beat).await?;
+    let heard = heartbeat::record_heartbeat(&door.devices, &key, beat).await?;
     Ok(HeartbeatDeviceResponse { runs: heard.into_iter().map(encode_reply).collect() })
 }
 
-fn decode_run_beat(given: BeatIn) -> Result<RunHeartbeatRequest, Fault> {
-    let run_id = RunId::parse(&given.run_id).map_err(|error| Fault::new("run_id", error.to_string()))?;
+fn decode_run_beat(given: BeatIn) -> Result<HeartbeatRun, Fault> {
+    let run = RunId::parse(&given.run_id).map_err(|error| Fault::new("run_id", error.to_string()))?;
     let seat = u16::try_from(given.seat).map_err(|_| Fault::new("seat", "is not the number of a seat"))?;
-    Ok(RunHeartbeatRequest {
-        run_id,
+    Ok(HeartbeatRun {
+        run,
         seat,
-        token: given.token,
+        token: SeatToken(given.token),
         progress: given.progress.map(decode_progress),
     })
 }
@@ -166,7 +165,7 @@ fn encode_reply((said, heard): (HeartbeatRun, HeartbeatReply)) -> RunHeard {
         HeartbeatReply::Held { until, paused } => RunHeard { until: Some(time_out(until)), paused, ..one },
         HeartbeatReply::Asked => one,
         HeartbeatReply::Lost { status: _, holder } => {
-            let holder = holder.map(SeatHolderOut::from).map(|holder| SeatHolder {
+            let holder = holder.map(|holder| SeatHolder {
                 device_id: holder.device.to_string(),
                 since: Some(time_out(holder.since)),
                 status: holder.status.to_string(),

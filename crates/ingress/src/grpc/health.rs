@@ -15,7 +15,6 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::http::health::is_ready;
 use crate::state::IngressState;
 
 pub(super) struct GrpcHealthService(pub(super) Arc<IngressState>);
@@ -92,8 +91,8 @@ fn is_known(service: &str) -> bool {
 }
 
 async fn serving_status(door: &IngressState) -> ServingStatus {
-    match is_ready(door).await {
-        Ok(()) => ServingStatus::Serving,
+    match door.readiness.check_readiness().await {
+        Ok(_) => ServingStatus::Serving,
         Err(_) => ServingStatus::NotServing,
     }
 }

@@ -17,14 +17,14 @@ use millstream_store::action_store::LeasedAction;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
-use super::status::{invalid_field, status_of_problem};
+use super::status::{invalid_field, status_of_refusal};
+use crate::admission::HeldPlace;
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::http::tasks::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of_caller};
-use crate::quotas::HeldPlace;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::tasks::board::LeasePatience;
 use crate::tasks::delivery::{ReadyTask, prepare_tasks};
+use crate::tasks::lease_request::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of_caller};
 use crate::tasks::ticket::{LeaseTicket, UndeliveredLeases};
 
 /// Cap of a worker's announced capacity; more is ignored.
@@ -46,8 +46,8 @@ pub(super) async fn lease_tasks(
         "" => None,
         name => Some(WorkerId::parse(name).map_err(|error| invalid_field("worker", error.to_string()))?),
     };
-    let worker = worker_of_caller(caller, named).map_err(status_of_problem)?;
-    let permit = door.wait_place(&caller.tenant).map_err(status_of_problem)?;
+    let worker = worker_of_caller(caller, named).map_err(status_of_refusal)?;
+    let permit = door.admission.wait_place(&caller.tenant).map_err(status_of_refusal)?;
     let mut leasing = TaskLeaseStream {
         can: WorkerCapability { tenant: caller.tenant.clone(), kinds, labels },
         door,
@@ -129,8 +129,8 @@ impl TaskLeaseStream {
                     if leased.is_empty() && self.asks_only() {
                         return Ok(None);
                     }
-                    let tasks = prepare_tasks(&self.door, leased, asked).await;
-                    let tasks = tasks.map_err(|error| status_of_problem(error.into()))?;
+                    let tasks = prepare_tasks(&self.door.tasks, leased, asked).await;
+                    let tasks = tasks.map_err(|error| status_of_refusal(error.into()))?;
                     undelivered.mark_delivered();
                     self.room = self.room.saturating_sub(tasks.len());
                     if !tasks.is_empty() {
@@ -160,7 +160,7 @@ impl TaskLeaseStream {
                 LeaseStreamEvent::TimeUp => return Ok(None),
                 LeaseStreamEvent::Draining => {
                     let detail = "this process is shutting down";
-                    return Err(status_of_problem(ApiProblem::new(ProblemKind::Draining, detail)));
+                    return Err(status_of_refusal(RequestRefusal::new(RefusalKind::Draining, detail)));
                 }
             }
         }
@@ -176,7 +176,7 @@ impl TaskLeaseStream {
             let patience = if self.asks_only() { LeasePatience::Asks } else { LeasePatience::Waits };
             let most = self.room.min(MOST);
             let ticket =
-                self.door.board.wait_for_tasks(self.worker.clone(), self.can.clone(), most, patience);
+                self.door.tasks.board.wait_for_tasks(self.worker.clone(), self.can.clone(), most, patience);
             self.pending = Some(PendingLease { ticket, asked: self.door.clock.now() });
         }
         let draining = self.door.draining.clone();

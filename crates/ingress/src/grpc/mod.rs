@@ -2,7 +2,7 @@
 //!
 //! Reading order follows a call: `routes` (the services), `call_log` (ids, access log, metrics), `admission`
 //! (admission control), `methods` (permissions), `call` (the caller), then one file per service or stream.
-//! `status` is the one place that maps problems to gRPC statuses.
+//! `status` is the one place that maps refusals to gRPC statuses.
 
 mod admission;
 mod assignments;

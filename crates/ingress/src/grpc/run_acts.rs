@@ -12,9 +12,8 @@ use millstream_rpc::proto::{
 };
 
 use super::devices::decode_progress;
-use crate::devices::acts::{DeviceActRequest, DeviceActor, SeatStanding};
-use crate::http::runs::acts::MAX_NOTE;
-use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
+use crate::devices::acts::{DeviceActRequest, DeviceActor, MAX_NOTE, SeatStanding};
+use crate::tasks::outcome::{MAX_MESSAGE, MAX_RESULT};
 
 /// The actor and its act, or all faults of the message.
 pub(super) fn decode_act(given: ActOnRunRequest) -> Result<(DeviceActor, DeviceActRequest), Vec<Fault>> {

@@ -1,29 +1,30 @@
-//! Maps problems to gRPC statuses. The message is the same as over HTTP; faults of a request are in the
+//! The one place that turns any refusal into a gRPC status. The message is the same as over HTTP; faults of a request are in the
 //! error details as well (see `millstream_rpc::refusal`).
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
+use millstream_core::claim::CurrentSeatHolder;
 use millstream_core::id::EventId;
 use millstream_core::problem::{ValidationProblem as Fault, ValidationProblems};
 use millstream_rpc::refusal;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
-use crate::http::problem::{ApiProblem, ProblemKind, SeatHolderOut};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
-pub(super) fn status_of_problem(problem: ApiProblem) -> Status {
-    let code = code_of_kind(problem.kind);
-    if let Some(holder) = &problem.holder {
-        return status_with_holder(code, &problem, holder);
+pub(super) fn status_of_refusal(refusal: RequestRefusal) -> Status {
+    let code = code_of_kind(refusal.kind);
+    if let Some(holder) = &refusal.holder {
+        return status_with_holder(code, &refusal, holder);
     }
     if code == Code::Internal {
-        let mut status = Status::new(code, problem.detail);
+        let mut status = Status::new(code, refusal.detail);
         status.metadata_mut().insert(OWN_FAILURE, MetadataValue::from_static("1"));
         status
-    } else if problem.faults.is_empty() {
-        Status::new(code, problem.detail)
+    } else if refusal.faults.is_empty() {
+        Status::new(code, refusal.detail)
     } else {
-        refusal::refuse_with(code, &ValidationProblems(problem.faults))
+        refusal::refuse_with(code, &ValidationProblems(refusal.faults))
     }
 }
 
@@ -47,52 +48,52 @@ pub(super) fn correct_code(headers: &mut HeaderMap) -> Option<Code> {
 }
 
 /// A refusal with the current holder in its error details, for programs.
-fn status_with_holder(code: Code, problem: &ApiProblem, holder: &SeatHolderOut) -> Status {
-    let reason = problem.kind.slug().replace('-', "_").to_uppercase();
+fn status_with_holder(code: Code, refusal: &RequestRefusal, holder: &CurrentSeatHolder) -> Status {
+    let reason = refusal.kind.slug().replace('-', "_").to_uppercase();
     let facts = [
         ("device", holder.device.to_string()),
         ("since", holder.since.to_string()),
         ("status", holder.status.to_string()),
     ];
-    refusal::refuse_with_reason(code, &problem.detail, &reason, facts)
+    refusal::refuse_with_reason(code, &refusal.detail, &reason, facts)
 }
 
-const fn code_of_kind(kind: ProblemKind) -> Code {
+const fn code_of_kind(kind: RefusalKind) -> Code {
     match kind {
-        ProblemKind::BadRequest
-        | ProblemKind::Invalid
-        | ProblemKind::InvalidAnswer
-        | ProblemKind::UnknownEvent
-        | ProblemKind::UnsupportedMediaType => Code::InvalidArgument,
-        ProblemKind::Unauthorized => Code::Unauthenticated,
-        ProblemKind::Forbidden | ProblemKind::HostRefused => Code::PermissionDenied,
-        ProblemKind::NotFound => Code::NotFound,
-        ProblemKind::NoRoute | ProblemKind::MethodNotAllowed => Code::Unimplemented,
-        ProblemKind::BodyTimeout => Code::DeadlineExceeded,
-        ProblemKind::Conflict | ProblemKind::NotOwner | ProblemKind::Unfit | ProblemKind::KeyReused => {
+        RefusalKind::BadRequest
+        | RefusalKind::Invalid
+        | RefusalKind::InvalidAnswer
+        | RefusalKind::UnknownEvent
+        | RefusalKind::UnsupportedMediaType => Code::InvalidArgument,
+        RefusalKind::Unauthorized => Code::Unauthenticated,
+        RefusalKind::Forbidden | RefusalKind::HostRefused => Code::PermissionDenied,
+        RefusalKind::NotFound => Code::NotFound,
+        RefusalKind::NoRoute | RefusalKind::MethodNotAllowed => Code::Unimplemented,
+        RefusalKind::BodyTimeout => Code::DeadlineExceeded,
+        RefusalKind::Conflict | RefusalKind::NotOwner | RefusalKind::Unfit | RefusalKind::KeyReused => {
             Code::FailedPrecondition
         }
-        ProblemKind::Exists => Code::AlreadyExists,
-        ProblemKind::RevisionConflict => Code::Aborted,
-        ProblemKind::TooLarge
-        | ProblemKind::UriTooLong
-        | ProblemKind::HeadersTooLarge
-        | ProblemKind::Busy
-        | ProblemKind::QuotaThrottled
-        | ProblemKind::QuotaExceeded => Code::ResourceExhausted,
-        ProblemKind::Internal => Code::Internal,
-        ProblemKind::StoreUnavailable | ProblemKind::Draining => Code::Unavailable,
+        RefusalKind::Exists => Code::AlreadyExists,
+        RefusalKind::RevisionConflict => Code::Aborted,
+        RefusalKind::TooLarge
+        | RefusalKind::UriTooLong
+        | RefusalKind::HeadersTooLarge
+        | RefusalKind::Busy
+        | RefusalKind::QuotaThrottled
+        | RefusalKind::QuotaExceeded => Code::ResourceExhausted,
+        RefusalKind::Internal => Code::Internal,
+        RefusalKind::StoreUnavailable | RefusalKind::Draining => Code::Unavailable,
     }
 }
 
 /// The status of a request with one fault.
 pub(super) fn invalid_field(path: &str, message: impl Into<String>) -> Status {
-    status_of_problem(ApiProblem::invalid(vec![Fault::new(path, message)]))
+    status_of_refusal(RequestRefusal::invalid(vec![Fault::new(path, message)]))
 }
 
 /// A response without a body: headers and status only.
-pub(super) fn problem_response(problem: ApiProblem) -> Response<Body> {
-    status_of_problem(problem).into_http()
+pub(super) fn refusal_response(refusal: RequestRefusal) -> Response<Body> {
+    status_of_refusal(refusal).into_http()
 }
 
 /// Durable, and not decided while the caller waited.
@@ -105,7 +106,7 @@ pub(crate) fn unknown_path(headers: &HeaderMap) -> Option<Response<Body>> {
     let media = headers.get(header::CONTENT_TYPE)?;
     let is_call = media.as_bytes().starts_with(b"application/grpc");
     is_call.then(|| {
-        problem_response(ApiProblem::new(ProblemKind::NoRoute, "there is no such service or method"))
+        refusal_response(RequestRefusal::new(RefusalKind::NoRoute, "there is no such service or method"))
     })
 }
 
@@ -114,17 +115,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problem_kinds_map_to_documented_codes() {
+    fn refusal_kinds_map_to_documented_codes() {
         for (kind, code) in [
-            (ProblemKind::Invalid, Code::InvalidArgument),
-            (ProblemKind::Unfit, Code::FailedPrecondition),
-            (ProblemKind::RevisionConflict, Code::Aborted),
-            (ProblemKind::Exists, Code::AlreadyExists),
-            (ProblemKind::TooLarge, Code::ResourceExhausted),
-            (ProblemKind::Busy, Code::ResourceExhausted),
-            (ProblemKind::StoreUnavailable, Code::Unavailable),
+            (RefusalKind::Invalid, Code::InvalidArgument),
+            (RefusalKind::Unfit, Code::FailedPrecondition),
+            (RefusalKind::RevisionConflict, Code::Aborted),
+            (RefusalKind::Exists, Code::AlreadyExists),
+            (RefusalKind::TooLarge, Code::ResourceExhausted),
+            (RefusalKind::Busy, Code::ResourceExhausted),
+            (RefusalKind::StoreUnavailable, Code::Unavailable),
         ] {
-            assert_eq!(status_of_problem(ApiProblem::new(kind, "x")).code(), code);
+            assert_eq!(status_of_refusal(RequestRefusal::new(kind, "x")).code(), code);
         }
     }
 
@@ -140,7 +141,7 @@ mod tests {
         let undecodable = Status::internal("failed to decode Protobuf message: invalid wire type");
         assert_eq!(settled(undecodable), Some(Code::InvalidArgument));
         assert_eq!(
-            settled(status_of_problem(ApiProblem::new(ProblemKind::Internal, "x"))),
+            settled(status_of_refusal(RequestRefusal::new(RefusalKind::Internal, "x"))),
             Some(Code::Internal)
         );
         assert_eq!(settled(Status::not_found("x")), Some(Code::NotFound));

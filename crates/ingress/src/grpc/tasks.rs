@@ -20,11 +20,11 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::call::begin_call;
 use super::lease;
-use super::status::{invalid_field, status_of_problem};
+use super::status::{invalid_field, status_of_refusal};
 use crate::auth::TenantCaller;
-use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT, SettledTaskOutcome, settle_task};
-use crate::http::tasks::{find_held_task, lease_lost, parse_task_key};
 use crate::state::IngressState;
+use crate::tasks::held_tasks::{find_held_task, lease_lost, parse_task_key};
+use crate::tasks::outcome::{MAX_MESSAGE, MAX_RESULT, SettledTaskOutcome, settle_task};
 
 pub(super) struct GrpcTaskService(pub(super) Arc<IngressState>);
 
@@ -48,18 +48,18 @@ impl TaskService for GrpcTaskService {
     ) -> Result<Response<HeartbeatTaskResponse>, Status> {
         let call = begin_call(&request)?;
         let HeartbeatTaskRequest { key, token, progress_json } = request.into_inner();
-        let (key, revision) = parse_task_key(&call.caller, &key).map_err(status_of_problem)?;
+        let (key, revision) = parse_task_key(&call.caller, &key).map_err(status_of_refusal)?;
         let progress = decode_json(&progress_json, "progress_json", PROGRESS_BYTES)?;
         let token = Epoch(token);
-        find_held_task(&self.0, &key, revision, token).await.map_err(status_of_problem)?;
+        find_held_task(&self.0.tasks, &key, revision, token).await.map_err(status_of_refusal)?;
         let lease = Lease { key: key.clone(), epoch: token };
-        let pulse = self.0.reports.beat_task(LeaseHeartbeat { lease, progress }).await;
-        match pulse.map_err(|error| status_of_problem(error.into()))? {
+        let pulse = self.0.tasks.reports.beat_task(LeaseHeartbeat { lease, progress }).await;
+        match pulse.map_err(|error| status_of_refusal(error.into()))? {
             LeasePulse::Held { until, wanted } => Ok(Response::new(HeartbeatTaskResponse {
                 lease_until: Some(time_out(until)),
                 cancelled: wanted == OutcomeDemand::Cancelled,
             })),
-            LeasePulse::Lost => Err(status_of_problem(lease_lost(&self.0, &key, token).await)),
+            LeasePulse::Lost => Err(status_of_refusal(lease_lost(&self.0.tasks, &key, token).await)),
         }
     }
 
@@ -98,9 +98,10 @@ impl GrpcTaskService {
         token: i64,
         attempt: AttemptOutcome,
     ) -> Result<(TaskOutcome, EventStatus), Status> {
-        let (key, revision) = parse_task_key(caller, key).map_err(status_of_problem)?;
-        let held = find_held_task(&self.0, &key, revision, Epoch(token)).await.map_err(status_of_problem)?;
-        let settled = settle_task(&self.0, held, attempt).await.map_err(status_of_problem)?;
+        let (key, revision) = parse_task_key(caller, key).map_err(status_of_refusal)?;
+        let held =
+            find_held_task(&self.0.tasks, &key, revision, Epoch(token)).await.map_err(status_of_refusal)?;
+        let settled = settle_task(&self.0.tasks, held, attempt).await.map_err(status_of_refusal)?;
         let outcome = match settled.outcome {
             SettledTaskOutcome::Completed => TaskOutcome::Completed,
             SettledTaskOutcome::Retried => TaskOutcome::Retried,

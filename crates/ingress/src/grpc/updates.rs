@@ -19,7 +19,7 @@ use serde::Serialize;
 use tonic::Status;
 
 use super::call::GrpcCall;
-use super::status::{invalid_field, status_of_problem, undecided_edits};
+use super::status::{invalid_field, status_of_refusal, undecided_edits};
 use super::workflows::graph_caller;
 use crate::graphs::attempt::AttemptReference;
 use crate::graphs::edit::{self, GraphEditOutcome};
@@ -35,8 +35,8 @@ pub(super) async fn update_node(
     request: UpdateNodeRequest,
 ) -> Result<UpdateNodeResponse, Status> {
     let UpdateNodeRequest { workflow_id, node_id, update } = request;
-    let graph = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
-    let node = nodes::parse_node_id(&node_id).map_err(status_of_problem)?;
+    let graph = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
+    let node = nodes::parse_node_id(&node_id).map_err(status_of_refusal)?;
     let (view, wanted) = match update {
         Some(Update::Edit(edit)) => {
             (replace_node(door, call, &graph, &node, edit).await?, OutcomeDemand::Yes)
@@ -49,7 +49,7 @@ pub(super) async fn update_node(
     };
     let node = node_view(&view, &graph.execution, NodeResultForm::Sizes).map_err(find::unreadable_graph);
     let cancelled = wanted == OutcomeDemand::Cancelled;
-    Ok(UpdateNodeResponse { node: Some(node.map_err(status_of_problem)?), cancelled })
+    Ok(UpdateNodeResponse { node: Some(node.map_err(status_of_refusal)?), cancelled })
 }
 
 async fn replace_node(
@@ -59,7 +59,7 @@ async fn replace_node(
     node: &NodeId,
     given: NodeReplacement,
 ) -> Result<NodeView, Status> {
-    call.caller.require_permission(Permission::PostEvents).map_err(status_of_problem)?;
+    call.caller.require_permission(Permission::PostEvents).map_err(status_of_refusal)?;
     let NodeReplacement { node: spec, expected_revision } = given;
     let mut spec = spec.ok_or_else(|| invalid_field("edit.node", "is required"))?;
     if spec.id.is_empty() {
@@ -71,9 +71,12 @@ async fn replace_node(
     let spec = read::read_node(spec).map_err(|problems| refusal::invalid_argument(&problems))?;
     let edits = vec![NodeEdit::Update(Arc::new(spec))];
     let wish = edit::EditsToApply { expected_revision, edits, idempotency_key: call.idempotency_key.clone() };
-    match edit::edit_graph(door, graph_caller(call), graph.clone(), wish).await.map_err(status_of_problem)? {
+    match edit::edit_graph(&door.graphs, graph_caller(call), graph.clone(), wish)
+        .await
+        .map_err(status_of_refusal)?
+    {
         GraphEditOutcome::Applied { revision: _ } => {
-            nodes::find_node(door, graph, node).await.map_err(status_of_problem)
+            nodes::find_node(&door.graphs, graph, node).await.map_err(status_of_refusal)
         }
         GraphEditOutcome::Undecided { event_id } => Err(undecided_edits(event_id)),
     }
@@ -98,7 +101,9 @@ async fn report_result(
         edits: answer.edits,
         logs,
     };
-    result::report_result(door, &call.trace, graph, node, &said, report).await.map_err(status_of_problem)
+    result::report_result(&door.graphs, &call.trace, graph, node, &said, report)
+        .await
+        .map_err(status_of_refusal)
 }
 
 async fn report_progress(
@@ -118,9 +123,9 @@ async fn report_progress(
     if progress.as_ref().is_some_and(|progress| progress.len() > PROGRESS_BYTES) {
         return Err(invalid_field("progress.subtasks_done", "there are too many"));
     }
-    progress::report_progress(door, graph, node, &said, ProgressReport { progress, logs })
+    progress::report_progress(&door.graphs, graph, node, &said, ProgressReport { progress, logs })
         .await
-        .map_err(status_of_problem)
+        .map_err(status_of_refusal)
 }
 
 const PROGRESS_BYTES: usize = 16 * 1024;

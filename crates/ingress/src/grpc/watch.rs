@@ -9,7 +9,7 @@ use millstream_rpc::proto::WorkflowEvent;
 use millstream_rpc::write::{WorkflowEventHead, dispatch_event, notice_event};
 use tonic::Status;
 
-use super::status::{invalid_field, status_of_problem};
+use super::status::{invalid_field, status_of_refusal};
 use crate::graphs::watch::{GraphWatchStart, WatchedEvent, WatchedEventKind, watch_graph};
 use crate::graphs::watch_position::WatchPosition;
 use crate::state::IngressState;
@@ -28,13 +28,13 @@ pub(super) async fn watch_events(
         })?),
     };
     let id = graph.execution.clone();
-    match watch_graph(door, graph, after).await.map_err(status_of_problem)? {
+    match watch_graph(door.graphs.clone(), graph, after).await.map_err(status_of_refusal)? {
         GraphWatchStart::SeenAll => Ok(futures::stream::empty().boxed()),
         GraphWatchStart::On(watch) => {
             Ok(futures::stream::unfold((watch, id), |(mut watch, id)| async move {
                 let event = match watch.next_event().await? {
                     Ok(happening) => Ok(encode_event(happening, &id)),
-                    Err(problem) => Err(status_of_problem(problem)),
+                    Err(refusal) => Err(status_of_refusal(refusal)),
                 };
                 Some((event, (watch, id)))
             })

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use tonic::{Request, Response, Status};
 
 use super::call::begin_call;
-use super::status::{invalid_field, status_of_problem};
+use super::status::{invalid_field, status_of_refusal};
 use super::watch::{self, WorkflowEventStream};
 use super::{paging, updates};
 use crate::cursor::CursorList;
@@ -49,12 +49,12 @@ impl WorkflowService for GrpcWorkflowService {
         let bytes = given.encoded_len();
         let spec = run_off_runtime(&self.0.machines.graph_work, bytes, move || read::read_workflow(given))
             .await
-            .map_err(status_of_problem)?;
+            .map_err(status_of_refusal)?;
         let spec = spec.map_err(|problems| refusal::invalid_argument(&problems))?;
         let wish = create::GraphToCreate { id, spec, idempotency_key: call.idempotency_key, bytes };
-        let (_, found) = create::create_graph(&self.0, &call.caller, &call.trace, &call.slot, wish)
+        let (_, found) = create::create_graph(&self.0.graphs, &call.caller, &call.trace, &call.slot, wish)
             .await
-            .map_err(status_of_problem)?;
+            .map_err(status_of_refusal)?;
         Ok(Response::new(CreateWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
     }
 
@@ -67,20 +67,20 @@ impl WorkflowService for GrpcWorkflowService {
         let after = paging::parse_page_token(CursorList::Nodes, &page_token, |text| Name::parse(text).ok())?;
         let limit = paging::parse_page_size(page_size, 0, 1_000)?;
         let filter = NodeFilter { statuses: paging::decode_statuses(&statuses)?, ids: Vec::new() };
-        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
-        let found = find_graph(&self.0, &key).await.map_err(status_of_problem)?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
+        let found = find_graph(&self.0.graphs, &key).await.map_err(status_of_refusal)?;
         let (nodes, next_page_token) = if limit == 0 {
             (Vec::new(), String::new())
         } else {
             let id = key.execution.clone();
             let show = |view| node_view(&view, &id, NodeResultForm::Sizes).map_err(find::unreadable_graph);
-            let nodes = nodes::list_nodes(&self.0, &key, &filter, after, limit, show)
+            let nodes = nodes::list_nodes(&self.0.graphs, &key, &filter, after, limit, show)
                 .await
-                .map_err(status_of_problem)?;
+                .map_err(status_of_refusal)?;
             paging::cut_page(nodes, limit, CursorList::Nodes, ToString::to_string)
         };
         let workflow = workflow_view(&found.graph, &found.execution, nodes);
-        let workflow = workflow.map_err(find::unreadable_graph).map_err(status_of_problem)?;
+        let workflow = workflow.map_err(find::unreadable_graph).map_err(status_of_refusal)?;
         Ok(Response::new(GetWorkflowResponse { workflow: Some(workflow), next_page_token }))
     }
 
@@ -101,9 +101,9 @@ impl WorkflowService for GrpcWorkflowService {
             wanted => wanted,
         };
         let show = |found: FoundGraph| workflow_view(&found.graph, &found.execution, Vec::new());
-        let found = find::list_graphs(&self.0, &call.caller, wanted, after, limit, show)
+        let found = find::list_graphs(&self.0.graphs, &call.caller, wanted, after, limit, show)
             .await
-            .map_err(status_of_problem)?;
+            .map_err(status_of_refusal)?;
         let (workflows, next_page_token) =
             paging::cut_page(found, limit, CursorList::Graphs, |position| position.0.to_string());
         Ok(Response::new(ListWorkflowsResponse { workflows, next_page_token }))
@@ -115,19 +115,19 @@ impl WorkflowService for GrpcWorkflowService {
     ) -> Result<Response<UpdateWorkflowResponse>, Status> {
         let call = begin_call(&request)?;
         let UpdateWorkflowRequest { workflow_id, edits, expected_revision } = request.into_inner();
-        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
         let edits = read::read_edits(edits).map_err(|problems| refusal::invalid_argument(&problems))?;
         if edits.is_empty() {
             return Err(invalid_field("edits", "there is nothing to change"));
         }
         let idempotency_key = call.idempotency_key.clone();
         let wish = edit::EditsToApply { expected_revision, edits, idempotency_key };
-        let edited = edit::edit_graph(&self.0, graph_caller(&call), key.clone(), wish)
+        let edited = edit::edit_graph(&self.0.graphs, graph_caller(&call), key.clone(), wish)
             .await
-            .map_err(status_of_problem)?;
+            .map_err(status_of_refusal)?;
         match edited {
             GraphEditOutcome::Applied { revision: _ } => {
-                let found = find_graph(&self.0, &key).await.map_err(status_of_problem)?;
+                let found = find_graph(&self.0.graphs, &key).await.map_err(status_of_refusal)?;
                 Ok(Response::new(UpdateWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
             }
             GraphEditOutcome::Undecided { event_id } => Err(super::status::undecided_edits(event_id)),
@@ -137,13 +137,13 @@ impl WorkflowService for GrpcWorkflowService {
     async fn get_node(&self, request: Request<GetNodeRequest>) -> Result<Response<GetNodeResponse>, Status> {
         let call = begin_call(&request)?;
         let GetNodeRequest { workflow_id, node_id } = request.into_inner();
-        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
-        let revision = find_graph(&self.0, &key).await.map_err(status_of_problem)?.graph.revision;
-        let id = nodes::parse_node_id(&node_id).map_err(status_of_problem)?;
-        let view = nodes::find_node(&self.0, &key, &id).await.map_err(status_of_problem)?;
-        let beyond = nodes::node_details(&self.0, &key, &view).await.map_err(status_of_problem)?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
+        let revision = find_graph(&self.0.graphs, &key).await.map_err(status_of_refusal)?.graph.revision;
+        let id = nodes::parse_node_id(&node_id).map_err(status_of_refusal)?;
+        let view = nodes::find_node(&self.0.graphs, &key, &id).await.map_err(status_of_refusal)?;
+        let beyond = nodes::node_details(&self.0.graphs, &key, &view).await.map_err(status_of_refusal)?;
         let node = node_view(&view, &key.execution, NodeResultForm::Whole);
-        let node = with_details(node.map_err(find::unreadable_graph).map_err(status_of_problem)?, &beyond);
+        let node = with_details(node.map_err(find::unreadable_graph).map_err(status_of_refusal)?, &beyond);
         Ok(Response::new(GetNodeResponse { node: Some(node), revision }))
     }
 
@@ -163,7 +163,7 @@ impl WorkflowService for GrpcWorkflowService {
     ) -> Result<Response<WorkflowEventStream>, Status> {
         let call = begin_call(&request)?;
         let WatchWorkflowRequest { workflow_id, after_position } = request.into_inner();
-        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
         watch::watch_events(self.0.clone(), key, &after_position).await.map(Response::new)
     }
 
@@ -173,11 +173,11 @@ impl WorkflowService for GrpcWorkflowService {
     ) -> Result<Response<CancelWorkflowResponse>, Status> {
         let call = begin_call(&request)?;
         let CancelWorkflowRequest { workflow_id, reason } = request.into_inner();
-        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
         let reason = Some(reason).filter(|reason| !reason.is_empty());
-        let (_, found) = cancel::cancel_graph(&self.0, graph_caller(&call), key, reason)
+        let (_, found) = cancel::cancel_graph(&self.0.graphs, graph_caller(&call), key, reason)
             .await
-            .map_err(status_of_problem)?;
+            .map_err(status_of_refusal)?;
         Ok(Response::new(CancelWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
     }
 
@@ -188,10 +188,11 @@ impl WorkflowService for GrpcWorkflowService {
         let call = begin_call(&request)?;
         let GetNodeLogsRequest { workflow_id, node_id, after_position, page_size } = request.into_inner();
         let limit = paging::parse_page_size(page_size, 100, 1_000)?;
-        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
-        let id = nodes::parse_node_id(&node_id).map_err(status_of_problem)?;
-        let found =
-            nodes::list_logs(&self.0, &key, &id, after_position, limit).await.map_err(status_of_problem)?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
+        let id = nodes::parse_node_id(&node_id).map_err(status_of_refusal)?;
+        let found = nodes::list_logs(&self.0.graphs, &key, &id, after_position, limit)
+            .await
+            .map_err(status_of_refusal)?;
         let entries = found.iter().map(|entry| ((), log_entry(entry))).collect();
         // An entry may have 64 KiB; the client requests the rest after the last entry.
         let (entries, _) = paging::cut_page(entries, limit, CursorList::NodeLogs, |()| String::new());
@@ -207,7 +208,7 @@ pub(super) fn graph_caller(call: &super::call::GrpcCall) -> GraphCaller<'_> {
 fn encode_workflow(found: &FoundGraph) -> Result<Workflow, Status> {
     workflow_view(&found.graph, &found.execution, Vec::new())
         .map_err(find::unreadable_graph)
-        .map_err(status_of_problem)
+        .map_err(status_of_refusal)
 }
 
 /// Progress of an executor.

@@ -14,16 +14,19 @@ use millstream_core::permission::Permission;
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 
-use super::event_draft::{self, EventContent, EventDraft};
-use super::problem::{ApiProblem, ProblemKind};
+use super::problem::ProblemDocument;
 use super::route::Route;
 use super::views::{AcceptedEventOut, BatchItemOut, ItemList};
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::{self, ItemsError, JsonFields};
+use crate::http::body::{MediaType, read_body};
+use crate::http::event_fields;
+use crate::http::fields::{self, ItemsError, JsonFields};
+use crate::http::query::QueryParams;
 use crate::options::IngressLimits;
-use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventContent, EventDraft};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -48,31 +51,28 @@ async fn post_events(
     trace: TraceContext,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     let media = MediaType::of(&parts.headers, &[MediaType::Json, MediaType::Ndjson])?;
     if parts.headers.contains_key("idempotency-key") {
-        return Err(ApiProblem::bad_request(
+        return Err(RequestRefusal::bad_request(
             "a batch takes an idempotency_key per item and no Idempotency-Key header",
         ));
     }
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.batch_bytes).await?;
     let texts = match media {
         MediaType::Ndjson => split_lines(body.text()?, limits.batch_items)?,
         MediaType::Json | MediaType::Yaml => split_json_array(body.text()?, limits.batch_items)?,
     };
 
-    let drafts: Vec<Result<EventDraft, ApiProblem>> =
+    let drafts: Vec<Result<EventDraft, RequestRefusal>> =
         texts.iter().enumerate().map(|(at, text)| parse_batch_item(&caller, at, text, limits)).collect();
     let good: Vec<&EventDraft> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).collect();
-    let mut checked = event_draft::check_drafts(&door, &good).await?.into_iter();
+    let mut checked = event_draft::check_drafts(&door.submit, &good).await?.into_iter();
     let bytes = good.iter().map(|draft| draft.payload.len()).sum();
-    let over = door.admit_events(&caller.tenant, good.len(), bytes).await.err();
+    let over = door.admission.admit_events(&caller.tenant, good.len(), bytes).await.err();
     if let Some(problem) = &over
         && good.iter().all(|draft| draft.idempotency_key.is_none())
     {
@@ -85,11 +85,11 @@ async fn post_events(
             Ok(draft) => match checked.next() {
                 Some(Ok(_)) => match &over {
                     Some(problem) => CheckedEvent::Refused(draft, problem.clone()),
-                    None => CheckedEvent::Good(event_draft::new_event(&door, &caller, &trace, draft)),
+                    None => CheckedEvent::Good(event_draft::new_event(&door.submit, &caller, &trace, draft)),
                 },
                 Some(Err(problem)) => CheckedEvent::Refused(draft, problem),
-                None => CheckedEvent::Unreadable(ApiProblem::new(
-                    ProblemKind::Internal,
+                None => CheckedEvent::Unreadable(RequestRefusal::new(
+                    RefusalKind::Internal,
                     "the event was not checked",
                 )),
             },
@@ -102,14 +102,14 @@ async fn post_events(
         }
         CheckedEvent::Good(_) | CheckedEvent::Unreadable(_) => None,
     });
-    let mut recalled = event_draft::recall_accepted(&door, refused.collect()).await?.into_iter();
+    let mut recalled = event_draft::recall_accepted(&door.submit, refused.collect()).await?.into_iter();
     let good = items.iter().filter_map(|item| match item {
         CheckedEvent::Good(event) => Some(AppendRequest::Event(event.clone())),
         CheckedEvent::Refused(..) | CheckedEvent::Unreadable(_) => None,
     });
     let mut verdicts = door.accept.submit_batch(good.collect()).await?.into_iter();
-    let silent = || ApiProblem::new(ProblemKind::Internal, "the store gave no verdict");
-    let verdicts: Vec<Result<AcceptedEventOut, ApiProblem>> = items
+    let silent = || RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict");
+    let verdicts: Vec<Result<AcceptedEventOut, RequestRefusal>> = items
         .into_iter()
         .map(|item| {
             let (execution, (event_id, status)) = match item {
@@ -117,7 +117,7 @@ async fn post_events(
                 CheckedEvent::Refused(draft, _) => (draft.execution, recalled.next().ok_or_else(silent)??),
                 CheckedEvent::Good(event) => {
                     let verdict = verdicts.next().ok_or_else(silent)?;
-                    let accepted = event_draft::accepted_event(&door, &event, verdict)?;
+                    let accepted = event_draft::accepted_event(&door.submit, &event, verdict)?;
                     (event.execution, accepted)
                 }
             };
@@ -126,7 +126,7 @@ async fn post_events(
         .collect();
     let items = verdicts.iter().map(|verdict| match verdict {
         Ok(accepted) => BatchItemOut::Good(accepted),
-        Err(problem) => BatchItemOut::Bad { problem: problem.document() },
+        Err(problem) => BatchItemOut::Bad { problem: ProblemDocument::of(problem) },
     });
     Ok((StatusCode::ACCEPTED, Json(ItemList { items: items.collect() })).into_response())
 }
@@ -135,29 +135,29 @@ async fn post_events(
 enum CheckedEvent {
     Good(EventSubmission),
     /// Rejected by the checks; its idempotency key may show that it was accepted before.
-    Refused(EventDraft, ApiProblem),
-    Unreadable(ApiProblem),
+    Refused(EventDraft, RequestRefusal),
+    Unreadable(RequestRefusal),
 }
 
 /// Splits a JSON array into its items.
-pub(super) fn split_json_array(text: &str, limit: usize) -> Result<Vec<&str>, ApiProblem> {
+pub(super) fn split_json_array(text: &str, limit: usize) -> Result<Vec<&str>, RequestRefusal> {
     fields::split_array(text, limit).map_err(|error| match error {
         ItemsError::Syntax(error) => {
-            ApiProblem::bad_request(format!("the body is not a valid JSON array: {error}"))
+            RequestRefusal::bad_request(format!("the body is not a valid JSON array: {error}"))
         }
         ItemsError::TooMany => batch_too_large(limit),
     })
 }
 
 /// Splits the body into its non-empty lines.
-fn split_lines(text: &str, limit: usize) -> Result<Vec<&str>, ApiProblem> {
+fn split_lines(text: &str, limit: usize) -> Result<Vec<&str>, RequestRefusal> {
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).take(limit + 1).collect();
     if lines.len() > limit { Err(batch_too_large(limit)) } else { Ok(lines) }
 }
 
-fn batch_too_large(limit: usize) -> ApiProblem {
-    ApiProblem::new(ProblemKind::TooLarge, format!("a batch has at most {limit} items"))
+fn batch_too_large(limit: usize) -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::TooLarge, format!("a batch has at most {limit} items"))
 }
 
 fn parse_batch_item(
@@ -165,20 +165,20 @@ fn parse_batch_item(
     at: usize,
     text: &str,
     limits: &IngressLimits,
-) -> Result<EventDraft, ApiProblem> {
+) -> Result<EventDraft, RequestRefusal> {
     let path = format!("items[{at}]");
-    let mut fields = JsonFields::of(text, &path).map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(text, &path).map_err(RequestRefusal::invalid)?;
     let id = fields.required_text("execution_id");
     let execution = fields.parse_text("execution_id", id, |text| ExecutionId::parse(text));
-    let said = event_draft::read_event_content(&mut fields, limits.payload_bytes)?;
+    let said = event_fields::read_event_content(&mut fields, limits.payload_bytes)?;
     let key = fields.take_text("idempotency_key");
-    let idempotency_key = fields.parse_text("idempotency_key", key, event_draft::parse_idempotency_key);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    let idempotency_key = fields.parse_text("idempotency_key", key, idempotency_key::parse_idempotency_key);
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     match (execution, said) {
         (Some(execution), Some(EventContent { name, payload })) => {
             let execution = ExecutionKey { tenant: caller.tenant.clone(), execution };
             Ok(EventDraft { execution, name, payload, idempotency_key })
         }
-        (None, _) | (_, None) => Err(ApiProblem::invalid(vec![Fault::new(path, "is incomplete")])),
+        (None, _) | (_, None) => Err(RequestRefusal::invalid(vec![Fault::new(path, "is incomplete")])),
     }
 }

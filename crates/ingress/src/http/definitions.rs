@@ -17,13 +17,13 @@ use millstream_core::time::Timestamp;
 use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
 use serde::Serialize;
 
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::views::PageOut;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::cursor::{self, CursorList};
-use crate::query::QueryParams;
+use crate::http::body::{MediaType, read_body};
+use crate::http::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -87,7 +87,7 @@ async fn put_definition(
     caller: TenantCaller,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     let format = match MediaType::of(&parts.headers, &[MediaType::Json, MediaType::Yaml])? {
@@ -95,10 +95,7 @@ async fn put_definition(
         MediaType::Json | MediaType::Ndjson => SourceFormat::Json,
     };
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.definition_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.definition_bytes).await?;
     let source = match format {
         SourceFormat::Json => body.json()?,
         SourceFormat::Yaml => body.text()?,
@@ -107,8 +104,8 @@ async fn put_definition(
     let source = source.to_owned();
     let quota = door.quotas.quota_of(&caller.tenant);
     let compiled = door.machines.compilations.run(move |_| compile_definition(&source, format, &quota)).await;
-    let compiled =
-        compiled.map_err(|closed| ApiProblem::new(ProblemKind::StoreUnavailable, closed.to_string()))??;
+    let compiled = compiled
+        .map_err(|closed| RequestRefusal::new(RefusalKind::StoreUnavailable, closed.to_string()))??;
     let CompiledDefinition { new, beyond } = compiled;
 
     let unchanged = async {
@@ -116,9 +113,9 @@ async fn put_definition(
         Ok(latest.is_some_and(|latest| latest.checksum == new.checksum))
     };
     if beyond.is_empty() {
-        door.admit_known(&caller.tenant, CountedQuota::Definitions, unchanged).await?;
+        door.admission.admit_known(&caller.tenant, CountedQuota::Definitions, unchanged).await?;
     } else if !unchanged.await? {
-        return Err(ApiProblem::invalid(beyond));
+        return Err(RequestRefusal::invalid(beyond));
     }
 
     let (status, stored) =
@@ -164,7 +161,7 @@ async fn list_definitions(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<DefinitionVersionOut>>, ApiProblem> {
+) -> Result<Json<PageOut<DefinitionVersionOut>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Definitions, |name| Name::parse(name).ok());
     params.finish_params()?;
@@ -178,7 +175,7 @@ async fn get_latest_definition(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<Json<DefinitionVersionOut>, ApiProblem> {
+) -> Result<Json<DefinitionVersionOut>, RequestRefusal> {
     params.finish_params()?;
     find_definition(&door, &caller.tenant, &name, None).await
 }
@@ -188,7 +185,7 @@ async fn get_definition_version(
     caller: TenantCaller,
     Path((name, version)): Path<(String, String)>,
     params: QueryParams,
-) -> Result<Json<DefinitionVersionOut>, ApiProblem> {
+) -> Result<Json<DefinitionVersionOut>, RequestRefusal> {
     params.finish_params()?;
     let number = version.parse().map_err(|_| definition_not_found(&name, Some(&version)))?;
     find_definition(&door, &caller.tenant, &name, Some(number)).await
@@ -199,7 +196,7 @@ async fn find_definition(
     tenant: &millstream_core::id::TenantId,
     name: &str,
     version: Option<i32>,
-) -> Result<Json<DefinitionVersionOut>, ApiProblem> {
+) -> Result<Json<DefinitionVersionOut>, RequestRefusal> {
     let absent = || definition_not_found(name, version.map(|version| version.to_string()).as_deref());
     let parsed = Name::parse(name).map_err(|_| absent())?;
     let stored =
@@ -208,9 +205,9 @@ async fn find_definition(
     Ok(Json(DefinitionVersionOut { definition: Some(source), ..DefinitionVersionOut::from(stored) }))
 }
 
-fn definition_not_found(name: &str, version: Option<&str>) -> ApiProblem {
+fn definition_not_found(name: &str, version: Option<&str>) -> RequestRefusal {
     match version {
-        None => ApiProblem::not_found("definition", name),
-        Some(version) => ApiProblem::not_found("definition", format_args!("{name}@{version}")),
+        None => RequestRefusal::not_found("definition", name),
+        Some(version) => RequestRefusal::not_found("definition", format_args!("{name}@{version}")),
     }
 }

@@ -15,18 +15,20 @@ use millstream_core::status::EventStatus;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::views::{EventFilter, EventView};
 
-use super::event_draft::{self, EventContent, EventDraft};
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::views::{AcceptedEventOut, EventOut, PageOut};
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::cursor::{self, CursorList};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
+use crate::http::body::{MediaType, read_body};
+use crate::http::event_fields;
+use crate::http::fields::JsonFields;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventContent, EventDraft};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 use crate::wait::{self, OutcomeWait, WaitResult, WaitStart};
 
@@ -72,25 +74,22 @@ async fn post_event(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let execution = event_draft::parse_execution_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let prefer = PreferHeader::of(&parts.headers)?;
     let strictness = EventValidation::of(&parts.headers)?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.payload_bytes + ENVELOPE_BYTES).await?;
 
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
-    let said = event_draft::read_event_content(&mut fields, limits.payload_bytes)?;
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
+    let said = event_fields::read_event_content(&mut fields, limits.payload_bytes)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let Some(EventContent { name, payload }) = said else {
-        return Err(ApiProblem::bad_request("the event has no name"));
+        return Err(RequestRefusal::bad_request("the event has no name"));
     };
 
     let draft = EventDraft { execution, name, payload, idempotency_key };
@@ -100,7 +99,7 @@ async fn post_event(
     };
     match admitted {
         Ok(mode) => {
-            let event = event_draft::new_event(&door, &caller, &trace, draft);
+            let event = event_draft::new_event(&door.submit, &caller, &trace, draft);
             submit_event(&door, &slot, event, prefer, mode).await
         }
         Err(problem) => answer_repeat(&door, &slot, &draft, prefer, problem).await,
@@ -112,15 +111,15 @@ async fn admit_event(
     door: &IngressState,
     draft: &EventDraft,
     strictness: EventValidation,
-) -> Result<ResponseMode, ApiProblem> {
-    let machine = match event_draft::check_drafts(door, &[draft]).await?.pop() {
+) -> Result<ResponseMode, RequestRefusal> {
+    let machine = match event_draft::check_drafts(&door.submit, &[draft]).await?.pop() {
         Some(target) => target?.machine,
-        None => return Err(ApiProblem::new(ProblemKind::Internal, "the event was not checked")),
+        None => return Err(RequestRefusal::new(RefusalKind::Internal, "the event was not checked")),
     };
     if strictness == EventValidation::State {
         check_state_handles(door, &draft.execution, &machine, &draft.name).await?;
     }
-    door.admit_events(&draft.execution.tenant, 1, draft.payload.len()).await?;
+    door.admission.admit_events(&draft.execution.tenant, 1, draft.payload.len()).await?;
     Ok(machine.definition().mode())
 }
 
@@ -131,12 +130,12 @@ pub(super) async fn answer_repeat(
     slot: &RequestSlot,
     draft: &EventDraft,
     prefer: PreferHeader,
-    problem: ApiProblem,
-) -> Result<Response, ApiProblem> {
+    problem: RequestRefusal,
+) -> Result<Response, RequestRefusal> {
     let refused = vec![(&draft.execution.tenant, draft.idempotency(), problem)];
-    let recalled = event_draft::recall_accepted(door, refused).await?.pop();
+    let recalled = event_draft::recall_accepted(&door.submit, refused).await?.pop();
     let (event_id, status) =
-        recalled.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
+        recalled.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))??;
     let known = (event_id, status, WaitStart::Nothing);
     answer_event(door, slot, &draft.execution, known, EventWaitOptions { prefer, mode: ResponseMode::Async })
         .await
@@ -149,12 +148,13 @@ pub(super) async fn submit_event(
     event: EventSubmission,
     prefer: PreferHeader,
     mode: ResponseMode,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let ear = longest_wait(door, prefer, mode).map(|_| door.news.subscribe_to(event.execution.clone()));
     let mut verdicts = door.accept.submit_batch(vec![AppendRequest::Event(event.clone())]).await?;
-    let verdict =
-        verdicts.pop().ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))?;
-    let (event_id, status) = event_draft::accepted_event(door, &event, verdict)?;
+    let verdict = verdicts
+        .pop()
+        .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))?;
+    let (event_id, status) = event_draft::accepted_event(&door.submit, &event, verdict)?;
     let since = match (ear, status) {
         (Some(ear), EventStatus::Pending) => WaitStart::Undecided(ear),
         (Some(_) | None, _) => WaitStart::Nothing,
@@ -177,14 +177,14 @@ async fn answer_event(
     execution: &ExecutionKey,
     (event_id, status, since): (EventId, EventStatus, WaitStart),
     EventWaitOptions { prefer, mode }: EventWaitOptions,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let accepted = AcceptedEventOut { event_id, execution_id: execution.execution.clone(), status };
     let longest = longest_wait(door, prefer, mode);
     let mut response = match longest {
         None => (StatusCode::ACCEPTED, Json(accepted)).into_response(),
         Some(longest) => {
             let patience = OutcomeWait { longest, until: prefer.until };
-            match wait::wait_for_outcome(door, slot, execution, event_id, patience, since).await {
+            match wait::wait_for_outcome(&door.waits, slot, execution, event_id, patience, since).await {
                 Ok(WaitResult::Met(view)) => (StatusCode::OK, Json(EventOut::from(*view))).into_response(),
                 Ok(WaitResult::TimeUp(view)) => {
                     let status = view.map_or(accepted.status, |view| view.status);
@@ -232,11 +232,11 @@ enum EventValidation {
 }
 
 impl EventValidation {
-    fn of(headers: &HeaderMap) -> Result<Self, ApiProblem> {
+    fn of(headers: &HeaderMap) -> Result<Self, RequestRefusal> {
         match headers.get("millstream-validate").map(HeaderValue::as_bytes) {
             None => Ok(Self::Names),
             Some(b"state") => Ok(Self::State),
-            Some(_) => Err(ApiProblem::bad_request("Millstream-Validate supports only \"state\"")),
+            Some(_) => Err(RequestRefusal::bad_request("Millstream-Validate supports only \"state\"")),
         }
     }
 }
@@ -248,7 +248,7 @@ async fn check_state_handles(
     execution: &ExecutionKey,
     machine: &Machine,
     event: &Name,
-) -> Result<(), ApiProblem> {
+) -> Result<(), RequestRefusal> {
     let filter =
         EventFilter { execution: Some(execution.execution.clone()), status: Some(EventStatus::Pending) };
     let undecided = door.stores.event_views.list_events(&execution.tenant, &filter, None, 1).await?;
@@ -257,13 +257,13 @@ async fn check_state_handles(
     }
     let view = door.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
     let Some(view) = view.into_iter().next().flatten() else {
-        return Err(ApiProblem::not_found("execution", &execution.execution));
+        return Err(RequestRefusal::not_found("execution", &execution.execution));
     };
     if machine.handles_event(&view.state.state, event) {
         return Ok(());
     }
     let detail = format!("the execution is in state {:?}, which does not handle {event:?}", view.state.state);
-    Err(ApiProblem::new(ProblemKind::Conflict, detail))
+    Err(RequestRefusal::new(RefusalKind::Conflict, detail))
 }
 
 async fn get_event(
@@ -271,24 +271,24 @@ async fn get_event(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<EventOut>, ApiProblem> {
+) -> Result<Json<EventOut>, RequestRefusal> {
     params.finish_params()?;
     let event = parse_event_id(&id)?;
     let found = door.stores.event_views.find_events(&[(caller.tenant, event)]).await?;
-    let view = found.into_iter().next().flatten().ok_or_else(|| ApiProblem::not_found("event", &id))?;
+    let view = found.into_iter().next().flatten().ok_or_else(|| RequestRefusal::not_found("event", &id))?;
     Ok(Json(view.into()))
 }
 
 /// Parses the event id of a path; text that cannot be an id is answered with 404.
-pub(super) fn parse_event_id(id: &str) -> Result<EventId, ApiProblem> {
-    uuid::Uuid::parse_str(id).map(EventId).map_err(|_| ApiProblem::not_found("event", id))
+pub(super) fn parse_event_id(id: &str) -> Result<EventId, RequestRefusal> {
+    uuid::Uuid::parse_str(id).map(EventId).map_err(|_| RequestRefusal::not_found("event", id))
 }
 
 async fn list_events(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<EventOut>>, ApiProblem> {
+) -> Result<Json<PageOut<EventOut>>, RequestRefusal> {
     let filter = EventFilter {
         execution: params.parse_param("execution_id", |text| ExecutionId::parse(text)),
         status: params.parse_word("status", EventStatus::ALL),

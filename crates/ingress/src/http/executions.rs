@@ -11,15 +11,15 @@ use millstream_core::status::ExecutionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::views::{ExecutionFilter, ExecutionView};
 
-use super::event_draft;
 use super::point_in_time::{self, HistoryPoint};
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use super::views::{ExecutionOut, PageOut};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -48,7 +48,7 @@ async fn get_execution(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<ExecutionOut>, ApiProblem> {
+) -> Result<Json<ExecutionOut>, RequestRefusal> {
     let at_seq = params.parse_param("at_seq", |text| {
         text.parse().ok().filter(|seq| *seq >= 1).map(Seq).ok_or("is not a number from 1 on")
     });
@@ -59,7 +59,10 @@ async fn get_execution(
         (Some(seq), None) => Some(HistoryPoint::Seq(seq)),
         (None, Some(time)) => Some(HistoryPoint::Time(time)),
         (Some(_), Some(_)) => {
-            return Err(ApiProblem::invalid(vec![Fault::new("query.at", "is given together with at_seq")]));
+            return Err(RequestRefusal::invalid(vec![Fault::new(
+                "query.at",
+                "is given together with at_seq",
+            )]));
         }
     };
     let execution = event_draft::parse_execution_key(&caller, &id)?;
@@ -73,7 +76,7 @@ async fn get_execution(
             }
             HistoryPoint::Time(time) => format!("the execution did not exist at {time}"),
         };
-        ApiProblem::new(ProblemKind::NotFound, detail)
+        RequestRefusal::new(RefusalKind::NotFound, detail)
     })?;
     Ok(Json(ExecutionOut::at(view, state)))
 }
@@ -82,16 +85,20 @@ async fn get_execution(
 pub(super) async fn find_execution(
     door: &IngressState,
     execution: &ExecutionKey,
-) -> Result<ExecutionView, ApiProblem> {
+) -> Result<ExecutionView, RequestRefusal> {
     let found = door.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
-    found.into_iter().next().flatten().ok_or_else(|| ApiProblem::not_found("execution", &execution.execution))
+    found
+        .into_iter()
+        .next()
+        .flatten()
+        .ok_or_else(|| RequestRefusal::not_found("execution", &execution.execution))
 }
 
 async fn list_executions(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ExecutionOut>>, ApiProblem> {
+) -> Result<Json<PageOut<ExecutionOut>>, RequestRefusal> {
     let filter = ExecutionFilter {
         definition: params.parse_param("definition", |text| Name::parse(text)),
         state: params.parse_param("state", |text| Name::parse(text)),

@@ -15,13 +15,13 @@ use millstream_rpc::read::read_executor;
 use serde::{Deserialize, Serialize};
 
 use super::graphs::json::decode_json;
-use super::problem::ApiProblem;
 use super::route::Route;
-use super::tasks;
 use super::views::PageOut;
 use crate::auth::TenantCaller;
 use crate::graphs::executors;
-use crate::query::QueryParams;
+use crate::http::body::read_json_body;
+use crate::http::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
@@ -70,11 +70,11 @@ async fn register_executor(
     caller: TenantCaller,
     params: QueryParams,
     request: Request,
-) -> Result<Json<ExecutorRegisteredOut>, ApiProblem> {
+) -> Result<Json<ExecutorRegisteredOut>, RequestRefusal> {
     params.finish_params()?;
-    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
     let NewExecutorRequest { name, address, roles, labels, capacity, load } =
-        decode_json(body.json()?, "").map_err(ApiProblem::invalid)?;
+        decode_json(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let given = proto::Executor { name, address, roles, labels, capacity, load, seen_at: None };
     let policy = &door.options.executor_networks;
     let executor = read_executor(given, &caller.tenant, policy).map_err(|problems| {
@@ -83,10 +83,10 @@ async fn register_executor(
             let path = fault.path.strip_prefix("executor.").unwrap_or(&fault.path).to_owned();
             Fault::new(path, fault.message)
         };
-        ApiProblem::invalid(problems.0.into_iter().map(at_top).collect())
+        RequestRefusal::invalid(problems.0.into_iter().map(at_top).collect())
     })?;
     let name = executor.name.clone();
-    executors::register_executor(&door, executor).await?;
+    executors::register_executor(&door.graphs, executor).await?;
     Ok(Json(ExecutorRegisteredOut { name, beat_every: duration::format_duration(executors::BEAT_EVERY) }))
 }
 
@@ -105,9 +105,9 @@ async fn list_executors(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     params: QueryParams,
-) -> Result<Json<PageOut<ExecutorOut>>, ApiProblem> {
+) -> Result<Json<PageOut<ExecutorOut>>, RequestRefusal> {
     params.finish_params()?;
-    let found = executors::list_executors(&door, &caller.tenant).await?;
+    let found = executors::list_executors(&door.graphs, &caller.tenant).await?;
     let items = found.into_iter().map(|(executor, seen_at)| ExecutorOut {
         name: executor.name,
         address: executor.address,
@@ -125,9 +125,9 @@ async fn retire_executor(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<StatusCode, ApiProblem> {
+) -> Result<StatusCode, RequestRefusal> {
     params.finish_params()?;
-    let name = Name::parse(&name).map_err(|_| ApiProblem::not_found("executor", &name))?;
-    executors::retire_executor(&door, &caller.tenant, &name).await?;
+    let name = Name::parse(&name).map_err(|_| RequestRefusal::not_found("executor", &name))?;
+    executors::retire_executor(&door.graphs, &caller.tenant, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

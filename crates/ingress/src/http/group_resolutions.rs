@@ -18,14 +18,13 @@ use millstream_store::intervention::DecisionRecord;
 use serde::Serialize;
 
 use super::incidents::parse_fingerprint;
-use super::problem::ApiProblem;
-use super::resolutions::{
-    ENVELOPE_BYTES, ManualEnding, body_text, read_decision_reason, read_optional_body, resolution_bells,
-};
+use super::resolutions::{ENVELOPE_BYTES, ManualEnding, read_decision_reason, resolution_bells};
 use super::route::Route;
 use crate::auth::TenantCaller;
-use crate::fields::JsonFields;
-use crate::query::QueryParams;
+use crate::http::body::{body_text, read_optional_body};
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -75,7 +74,7 @@ async fn retry_group(
     Path(group): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     resolve_group(&door, &caller, &group, request, |_, _| IncidentDecision::Retry).await
 }
@@ -87,7 +86,7 @@ async fn fail_group(
     Path(group): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let end = |incident: &IncidentView, reason: Option<&str>| {
         ManualEnding::Fail.resolving(&door, &caller, &trace, incident.execution.clone(), reason)
@@ -102,7 +101,7 @@ async fn cancel_group(
     Path(group): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let end = |incident: &IncidentView, reason: Option<&str>| {
         ManualEnding::Cancel.resolving(&door, &caller, &trace, incident.execution.clone(), reason)
@@ -116,15 +115,15 @@ async fn resolve_group(
     group: &str,
     request: Request,
     how: impl Fn(&IncidentView, Option<&str>) -> IncidentDecision,
-) -> Result<Response, ApiProblem> {
-    let nothing = || ApiProblem::not_found("group of incidents", group);
+) -> Result<Response, RequestRefusal> {
+    let nothing = || RequestRefusal::not_found("group of incidents", group);
     let group = parse_fingerprint(group).map_err(|_| nothing())?;
     let (parts, body) = request.into_parts();
     let body = read_optional_body(door, &parts.headers, body, ENVELOPE_BYTES).await?;
-    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(RequestRefusal::invalid)?;
     let reason = read_decision_reason(&mut fields);
     let limit = fields.whole_number("limit", 1..=MOST).unwrap_or(MOST) as usize;
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
 
     let by = DecisionRecord { actor: caller.actor.clone(), reason };
     let known = IncidentFilter { fingerprint: Some(group.clone()), ..IncidentFilter::default() };
@@ -165,7 +164,7 @@ async fn count_open_incidents(
     tenant: &TenantId,
     group: &str,
     open: &IncidentFilter,
-) -> Result<u64, ApiProblem> {
+) -> Result<u64, RequestRefusal> {
     let groups = door.stores.incidents.incident_groups(tenant, GROUPS).await?;
     if let Some(found) = groups.iter().find(|found| found.fingerprint == group) {
         return Ok(found.count);

@@ -5,7 +5,6 @@
 //! because accepting does not need it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
@@ -14,15 +13,15 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use millstream_core::permission::Permission;
 use serde::Serialize;
-use tokio::sync::Mutex;
 
-use super::problem::{ApiProblem, ProblemKind};
+use super::metrics_scrape;
 use super::route::Route;
 use crate::auth::CallerIdentity;
 use crate::gate::AnonymousBudget;
+use crate::process_metrics;
+use crate::readiness::{DependencyState, ReadinessCheck};
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
-use crate::write_evidence::WriteOutcome;
-use crate::{metrics, process_metrics};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -66,27 +65,6 @@ async fn healthz() -> Json<HealthOut> {
     Json(HealthOut { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// The cached result of the last readiness check.
-#[derive(Debug, Default)]
-pub(crate) struct ReadinessCache(Mutex<Option<(ReadinessCheck, Instant)>>);
-
-#[derive(Debug, Clone, Copy)]
-struct ReadinessCheck {
-    store: DependencyState,
-    stream: DependencyState,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum DependencyState {
-    Up,
-    Down,
-}
-
-/// How long a check's result is reused.
-const FRESH: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(2);
-
 #[derive(Debug, Serialize)]
 struct ReadinessOut {
     status: &'static str,
@@ -94,61 +72,15 @@ struct ReadinessOut {
     stream: DependencyState,
 }
 
-async fn readyz(State(door): State<Arc<IngressState>>) -> Result<Json<ReadinessOut>, ApiProblem> {
-    let ReadinessCheck { store, stream } = check_readiness(&door).await?;
+async fn readyz(State(door): State<Arc<IngressState>>) -> Result<Json<ReadinessOut>, RequestRefusal> {
+    let ReadinessCheck { store, stream } = door.readiness.check_readiness().await?;
     Ok(Json(ReadinessOut { status: "ready", store, stream }))
-}
-
-/// Whether the process can do its job.
-pub(crate) async fn is_ready(door: &IngressState) -> Result<(), ApiProblem> {
-    check_readiness(door).await.map(|_| ())
-}
-
-async fn check_readiness(door: &IngressState) -> Result<ReadinessCheck, ApiProblem> {
-    if door.draining.is_cancelled() {
-        return Err(ApiProblem::new(ProblemKind::Draining, "this process is shutting down"));
-    }
-    if door.accept.writes.current() == Some(WriteOutcome::Failed) {
-        return Err(ApiProblem::new(ProblemKind::StoreUnavailable, "the store does not take writes"));
-    }
-    let found = check_dependencies(door).await;
-    match found.store {
-        DependencyState::Up => Ok(found),
-        DependencyState::Down => {
-            Err(ApiProblem::new(ProblemKind::StoreUnavailable, "the store does not answer"))
-        }
-    }
-}
-
-/// Coalesces concurrent checks: one runs at a time, and the callers that wait share its result.
-async fn check_dependencies(door: &IngressState) -> ReadinessCheck {
-    let mut last = door.readiness.0.lock().await;
-    if let Some((found, at)) = *last
-        && at.elapsed() < FRESH
-    {
-        return found;
-    }
-    let (store, stream) =
-        tokio::join!(takes_writes(door), tokio::time::timeout(PATIENCE, door.streams.care.check_server()));
-    let reach = |answered: bool| if answered { DependencyState::Up } else { DependencyState::Down };
-    let found = ReadinessCheck { store: reach(store), stream: reach(matches!(stream, Ok(Ok(_)))) };
-    *last = Some((found, Instant::now()));
-    found
-}
-
-/// A recently committed event proves that the store takes writes; otherwise the store is pinged with a write.
-async fn takes_writes(door: &IngressState) -> bool {
-    match door.accept.writes.current() {
-        Some(WriteOutcome::Committed) => true,
-        Some(WriteOutcome::Failed) => false,
-        None => matches!(tokio::time::timeout(PATIENCE, door.stores.housekeeping.ping()).await, Ok(Ok(_))),
-    }
 }
 
 /// All metrics for operators; for a tenant's key, only those that reveal nothing about other tenants.
 async fn get_metrics(State(door): State<Arc<IngressState>>, identity: CallerIdentity) -> Response {
     let text = if identity.permits(Permission::SeeFleet) {
-        metrics::render_scrape(&door).await
+        metrics_scrape::render_scrape(&door).await
     } else {
         Bytes::from(process_metrics::render_for_tenant())
     };

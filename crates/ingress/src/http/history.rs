@@ -10,14 +10,14 @@ use millstream_core::time::Timestamp;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::views::{ActionPlace, ActionRecord, TimerPlace, TimerView};
 
-use super::event_draft;
-use super::problem::ApiProblem;
 use super::route::Route;
 use super::views::{ActionOut, PageOut, TimerOut, TransitionOut};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::submit::event_draft;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -47,7 +47,7 @@ async fn list_history(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<TransitionOut>>, ApiProblem> {
+) -> Result<Json<PageOut<TransitionOut>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::History, |text| text.parse().ok().map(Seq));
     params.finish_params()?;
@@ -69,7 +69,7 @@ async fn list_actions(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ActionOut>>, ApiProblem> {
+) -> Result<Json<PageOut<ActionOut>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Actions, |text| {
         let (seq, ordinal) = text.split_once('.')?;
@@ -90,7 +90,7 @@ async fn list_timers(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<TimerOut>>, ApiProblem> {
+) -> Result<Json<PageOut<TimerOut>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Timers, |text| {
         let (fire_at, place) = text.split_once('.')?;
@@ -115,10 +115,10 @@ async fn list_timers(
 async fn existing_execution(
     door: &IngressState,
     execution: ExecutionKey,
-) -> Result<ExecutionKey, ApiProblem> {
+) -> Result<ExecutionKey, RequestRefusal> {
     let found = door.stores.events.find_definitions(std::slice::from_ref(&execution)).await?;
     match found.into_iter().next().flatten() {
         Some(_) => Ok(execution),
-        None => Err(ApiProblem::not_found("execution", &execution.execution)),
+        None => Err(RequestRefusal::not_found("execution", &execution.execution)),
     }
 }

@@ -15,12 +15,12 @@ use millstream_store::incidents::{IncidentFilter, IncidentGroupView, IncidentSta
 use millstream_store::views::ActionRecord;
 use serde::Serialize;
 
-use super::problem::ApiProblem;
 use super::route::Route;
 use super::views::PageOut;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -167,7 +167,7 @@ async fn list_incidents(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<IncidentOut>>, ApiProblem> {
+) -> Result<Json<PageOut<IncidentOut>>, RequestRefusal> {
     let filter = IncidentFilter {
         status: params.parse_param("status", |text| match text {
             "open" => Ok(IncidentStatus::Open),
@@ -190,7 +190,7 @@ async fn list_incident_groups(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<IncidentGroupOut>>, ApiProblem> {
+) -> Result<Json<PageOut<IncidentGroupOut>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     params.finish_params()?;
     let found = door.stores.incidents.incident_groups(&caller.tenant, limit).await?;
@@ -202,7 +202,7 @@ async fn get_incident(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<IncidentDetailOut>, ApiProblem> {
+) -> Result<Json<IncidentDetailOut>, RequestRefusal> {
     params.finish_params()?;
     let view = find_incident(&door, &caller, parse_incident_id(&id)?).await?;
     let action = find_incident_action(&door, &view).await?;
@@ -210,8 +210,8 @@ async fn get_incident(
 }
 
 /// Parses the incident id of a path; text that cannot be an id is answered with 404.
-pub(super) fn parse_incident_id(id: &str) -> Result<IncidentId, ApiProblem> {
-    uuid::Uuid::parse_str(id).map(IncidentId).map_err(|_| ApiProblem::not_found("incident", id))
+pub(super) fn parse_incident_id(id: &str) -> Result<IncidentId, RequestRefusal> {
+    uuid::Uuid::parse_str(id).map(IncidentId).map_err(|_| RequestRefusal::not_found("incident", id))
 }
 
 pub(super) fn parse_fingerprint(text: &str) -> Result<String, &'static str> {
@@ -223,16 +223,16 @@ pub(super) async fn find_incident(
     door: &IngressState,
     caller: &TenantCaller,
     id: IncidentId,
-) -> Result<IncidentView, ApiProblem> {
+) -> Result<IncidentView, RequestRefusal> {
     let found = door.stores.incidents.find_incidents(&[(caller.tenant.clone(), id)]).await?;
-    found.into_iter().next().flatten().ok_or_else(|| ApiProblem::not_found("incident", id))
+    found.into_iter().next().flatten().ok_or_else(|| RequestRefusal::not_found("incident", id))
 }
 
 /// The current view of the incident's action, if it has one.
 pub(super) async fn find_incident_action(
     door: &IngressState,
     incident: &IncidentView,
-) -> Result<Option<ActionRecord>, ApiProblem> {
+) -> Result<Option<ActionRecord>, RequestRefusal> {
     let Some(key) = &incident.action else { return Ok(None) };
     let found = door.stores.tasks.find_actions(std::slice::from_ref(key)).await?;
     Ok(found.into_iter().next().flatten())

@@ -16,18 +16,19 @@ use millstream_store::intervention::{DecisionRecord, RetryVerdict};
 use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::event_draft::{self, EventDraft};
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::views::AcceptedEventOut;
 use super::{events, executions};
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
+use crate::http::body::read_optional_body;
+use crate::http::fields::JsonFields;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventDraft};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 const BODY_BYTES: usize = 16 * 1024;
@@ -64,7 +65,7 @@ async fn retry_event(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let event_id = events::parse_event_id(&id)?;
     let (parts, body) = request.into_parts();
@@ -72,9 +73,9 @@ async fn retry_event(
     let by = DecisionRecord { actor: caller.actor.clone(), reason };
     let now = door.clock.now();
     match door.stores.interventions.retry_event(&caller.tenant, event_id, &by, now).await? {
-        RetryVerdict::NotFound => Err(ApiProblem::not_found("event", id)),
-        RetryVerdict::NotApplicable { status } => Err(ApiProblem::new(
-            ProblemKind::Conflict,
+        RetryVerdict::NotFound => Err(RequestRefusal::not_found("event", id)),
+        RetryVerdict::NotApplicable { status } => Err(RequestRefusal::new(
+            RefusalKind::Conflict,
             format!("the event is {status}; only dead and failed events can be retried"),
         )),
         RetryVerdict::Accepted { execution } => {
@@ -111,30 +112,30 @@ async fn cancel_execution(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let execution = event_draft::parse_execution_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
     let prefer = PreferHeader::of(&parts.headers)?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let reason = read_reason(&door, &parts.headers, body).await?;
 
     let payload = RawJson::from_value(&CancelEventPayload { reason });
     let draft = EventDraft { execution, name: Name::cancel_event(), payload, idempotency_key };
     match check_cancellable(&door, &draft.execution).await {
         Ok(()) => {
-            let event = event_draft::new_event(&door, &caller, &trace, draft);
+            let event = event_draft::new_event(&door.submit, &caller, &trace, draft);
             events::submit_event(&door, &slot, event, prefer, ResponseMode::Async).await
         }
         Err(problem) => events::answer_repeat(&door, &slot, &draft, prefer, problem).await,
     }
 }
 
-async fn check_cancellable(door: &IngressState, execution: &ExecutionKey) -> Result<(), ApiProblem> {
+async fn check_cancellable(door: &IngressState, execution: &ExecutionKey) -> Result<(), RequestRefusal> {
     let view = executions::find_execution(door, execution).await?;
     if view.state.phase.is_ended() {
         let detail = format!("the execution is already {}", view.status);
-        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
+        return Err(RequestRefusal::new(RefusalKind::Conflict, detail));
     }
     Ok(())
 }
@@ -144,15 +145,13 @@ pub(super) async fn read_reason(
     door: &IngressState,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<Option<String>, ApiProblem> {
-    let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-    let body = RequestBody::read_within(body, headers, allowed, &door.bodies).await?;
+) -> Result<Option<String>, RequestRefusal> {
+    let body = read_optional_body(door, headers, body, BODY_BYTES).await?;
     if body.is_empty() {
         return Ok(None);
     }
-    MediaType::of(headers, &[MediaType::Json])?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let reason = fields.take_text("reason").map(|text| text.into_owned());
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     Ok(reason)
 }

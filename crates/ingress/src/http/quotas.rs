@@ -12,12 +12,12 @@ use millstream_store::quota_store::UsageQuestion;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::problem::ApiProblem;
 use super::route::Route;
-use super::tasks;
 use crate::auth::CallerIdentity;
-use crate::query::QueryParams;
+use crate::http::body::read_json_body;
+use crate::http::query::QueryParams;
 use crate::quotas::HeldQuota;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
@@ -72,7 +72,7 @@ async fn get_tenant_quota(
     identity: CallerIdentity,
     Path(tenant): Path<String>,
     params: QueryParams,
-) -> Result<Json<TenantQuotaOut>, ApiProblem> {
+) -> Result<Json<TenantQuotaOut>, RequestRefusal> {
     params.finish_params()?;
     let tenant = parse_visible_tenant(&identity, &tenant)?;
     let row = door.stores.quotas.quota_of(&tenant).await?;
@@ -86,13 +86,13 @@ async fn put_tenant_quota(
     Path(tenant): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<TenantQuotaOut>, ApiProblem> {
+) -> Result<Json<TenantQuotaOut>, RequestRefusal> {
     params.finish_params()?;
     let tenant = parse_visible_tenant(&identity, &tenant)?;
-    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
     let given: Value = serde_json::from_str(body.json()?)
-        .map_err(|error| ApiProblem::bad_request(format!("the body is not valid JSON: {error}")))?;
-    let row = QuotaSet::read(&given, "").map_err(|problems| ApiProblem::invalid(problems.0))?;
+        .map_err(|error| RequestRefusal::bad_request(format!("the body is not valid JSON: {error}")))?;
+    let row = QuotaSet::read(&given, "").map_err(|problems| RequestRefusal::invalid(problems.0))?;
     door.stores.quotas.put_quota(&tenant, &row, door.clock.now()).await?;
     let quota = door.quotas.quota_with_row(&tenant, Some(&row));
     Ok(view_tenant_quota(tenant, &quota))
@@ -118,7 +118,7 @@ async fn get_tenant_usage(
     identity: CallerIdentity,
     Path(tenant): Path<String>,
     params: QueryParams,
-) -> Result<Json<TenantUsageOut>, ApiProblem> {
+) -> Result<Json<TenantUsageOut>, RequestRefusal> {
     params.finish_params()?;
     let tenant = parse_visible_tenant(&identity, &tenant)?;
     let row = door.stores.quotas.quota_of(&tenant).await?;
@@ -144,8 +144,8 @@ async fn get_tenant_usage(
 }
 
 /// An operator sees every tenant. A tenant's key sees its own quotas; any other tenant is answered with 404.
-fn parse_visible_tenant(identity: &CallerIdentity, tenant: &str) -> Result<TenantId, ApiProblem> {
-    let absent = || ApiProblem::not_found("tenant", tenant);
+fn parse_visible_tenant(identity: &CallerIdentity, tenant: &str) -> Result<TenantId, RequestRefusal> {
+    let absent = || RequestRefusal::not_found("tenant", tenant);
     let tenant = TenantId::parse(tenant).map_err(|_| absent())?;
     let own = || identity.tenant_caller().is_some_and(|caller| caller.tenant == tenant);
     if identity.permits(Permission::ManageQuotas) || own() { Ok(tenant) } else { Err(absent()) }

@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body as Incoming;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::action::{self, ErrorClass};
 use millstream_core::entropy;
@@ -26,17 +25,18 @@ use millstream_store::views::ActionRecord;
 use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::event_draft::{self, EventDraft};
 use super::incidents::{find_incident, find_incident_action, parse_incident_id};
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
-use super::task_outcomes::MAX_RESULT;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::edited_input;
-use crate::fields::JsonFields;
-use crate::query::QueryParams;
+use crate::http::body::{body_text, read_optional_body};
+use crate::http::edited_input;
+use crate::http::event_fields;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventDraft};
+use crate::tasks::outcome::MAX_RESULT;
 use crate::trace::TraceContext;
 
 /// Size limit of a resolution beside its input or result.
@@ -87,16 +87,16 @@ async fn retry_incident(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let id = parse_incident_id(&id)?;
     let limit = door.options.limits.payload_bytes;
     let (parts, body) = request.into_parts();
     let body = read_optional_body(&door, &parts.headers, body, limit + ENVELOPE_BYTES).await?;
-    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(RequestRefusal::invalid)?;
     let reason = read_decision_reason(&mut fields);
-    let input = event_draft::read_bounded(&mut fields, "input", limit)?;
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    let input = event_fields::read_bounded(&mut fields, "input", limit)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
 
     let incident = require_open(find_incident(&door, &caller, id).await?)?;
     let action = find_incident_action(&door, &incident).await?;
@@ -104,11 +104,11 @@ async fn retry_incident(
         None => IncidentDecision::Retry,
         Some(input) => {
             let Some(action) = &action else {
-                return Err(event_incident_problem("input"));
+                return Err(event_incident_refusal("input"));
             };
             let kind = input_kind(&door, &incident, action).await?;
-            let input =
-                edited_input::read_edited_input(&kind, &action.queue, &input).map_err(ApiProblem::invalid)?;
+            let input = edited_input::read_edited_input(&kind, &action.queue, &input)
+                .map_err(RequestRefusal::invalid)?;
             IncidentDecision::RetryWith { input }
         }
     };
@@ -126,25 +126,25 @@ async fn skip_incident(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let id = parse_incident_id(&id)?;
     let limit = door.options.limits.payload_bytes;
     let (parts, body) = request.into_parts();
     let body = read_optional_body(&door, &parts.headers, body, limit + ENVELOPE_BYTES).await?;
-    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(RequestRefusal::invalid)?;
     let reason = read_decision_reason(&mut fields);
     let result = fields.raw_json_or_null("result");
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     if let Some(result) = result.as_ref().filter(|result| result.len() > MAX_RESULT) {
         let detail = format!("result is {} bytes, at most {MAX_RESULT} are accepted", result.len());
-        return Err(ApiProblem::new(ProblemKind::TooLarge, detail));
+        return Err(RequestRefusal::new(RefusalKind::TooLarge, detail));
     }
 
     let incident = require_open(find_incident(&door, &caller, id).await?)?;
     if incident.class == ErrorClass::Corrupt && incident.action.is_none() {
         let detail = "there is nothing to skip: the execution cannot be read; retry when it can be";
-        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
+        return Err(RequestRefusal::new(RefusalKind::Conflict, detail));
     }
     let how = match (find_incident_action(&door, &incident).await?, result) {
         (Some(action), Some(result)) => {
@@ -153,10 +153,10 @@ async fn skip_incident(
         }
         (Some(_), None) => {
             let message = "is required: what the action would have returned; null where that does not matter";
-            return Err(ApiProblem::invalid(vec![Fault::new("result", message)]));
+            return Err(RequestRefusal::invalid(vec![Fault::new("result", message)]));
         }
         (None, None) => IncidentDecision::Skip { result: RawJson::null(), emit: None },
-        (None, Some(_)) => return Err(event_incident_problem("result")),
+        (None, Some(_)) => return Err(event_incident_refusal("result")),
     };
     resolve_incident(&door, caller, incident, how, reason, None).await
 }
@@ -168,7 +168,7 @@ async fn fail_incident(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     end_execution(&door, caller, &trace, &id, request, ManualEnding::Fail).await
 }
@@ -180,7 +180,7 @@ async fn cancel_incident(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     end_execution(&door, caller, &trace, &id, request, ManualEnding::Cancel).await
 }
@@ -192,13 +192,13 @@ async fn end_execution(
     id: &str,
     request: Request,
     ending: ManualEnding,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let id = parse_incident_id(id)?;
     let (parts, body) = request.into_parts();
     let body = read_optional_body(door, &parts.headers, body, ENVELOPE_BYTES).await?;
-    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(RequestRefusal::invalid)?;
     let reason = read_decision_reason(&mut fields);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let incident = require_open(find_incident(door, &caller, id).await?)?;
     let how = ending.resolving(door, &caller, trace, incident.execution.clone(), reason.as_deref());
     resolve_incident(door, caller, incident, how, reason, None).await
@@ -233,7 +233,7 @@ impl ManualEnding {
         let draft = EventDraft { execution, name, payload, idempotency_key: None };
         IncidentDecision::End {
             resolution,
-            event: Box::new(event_draft::new_event(door, caller, trace, draft)),
+            event: Box::new(event_draft::new_event(&door.submit, caller, trace, draft)),
         }
     }
 }
@@ -245,7 +245,7 @@ async fn resolve_incident(
     how: IncidentDecision,
     reason: Option<String>,
     key: Option<String>,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let (id, resolution) = (incident.id, how.resolution());
     let by = DecisionRecord { actor: caller.actor.clone(), reason };
     let now = door.clock.now();
@@ -261,13 +261,13 @@ async fn resolve_incident(
         Some(ResolveVerdict::Already { resolution }) => {
             // Actor and time are added if they can be read; the resolution is known in any case.
             require_open(find_incident(door, &caller, id).await?)?;
-            Err(ApiProblem::new(
-                ProblemKind::Conflict,
+            Err(RequestRefusal::new(
+                RefusalKind::Conflict,
                 format!("the incident was resolved before: {resolution}"),
             ))
         }
-        Some(ResolveVerdict::NotFound) => Err(ApiProblem::not_found("incident", id)),
-        None => Err(ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")),
+        Some(ResolveVerdict::NotFound) => Err(RequestRefusal::not_found("incident", id)),
+        None => Err(RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict")),
     }
 }
 
@@ -277,18 +277,18 @@ pub(super) fn resolution_bells(execution: &ExecutionKey) -> [Doorbell; 2] {
 }
 
 /// The incident while it is open, or the problem that names the earlier resolution.
-fn require_open(incident: IncidentView) -> Result<IncidentView, ApiProblem> {
+fn require_open(incident: IncidentView) -> Result<IncidentView, RequestRefusal> {
     let Some(resolved) = &incident.resolved else { return Ok(incident) };
     let by = resolved.actor.as_ref().map(|actor| format!(" by {actor:?}")).unwrap_or_default();
     let why = resolved.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let detail =
         format!("the incident was resolved before: {}{by} at {}{why}", resolved.resolution, resolved.at);
-    Err(ApiProblem::new(ProblemKind::Conflict, detail))
+    Err(RequestRefusal::new(RefusalKind::Conflict, detail))
 }
 
-fn event_incident_problem(field: &str) -> ApiProblem {
+fn event_incident_refusal(field: &str) -> RequestRefusal {
     let message = "does not apply: the incident is of an event that could not be decided, not of an action";
-    ApiProblem::invalid(vec![Fault::new(field, message)])
+    RequestRefusal::invalid(vec![Fault::new(field, message)])
 }
 
 /// The event that delivers a result given by a person to the execution, if its definition handles it.
@@ -298,7 +298,7 @@ async fn result_event(
     incident: &IncidentView,
     action: &ActionRecord,
     result: &RawJson,
-) -> Result<Option<EventSubmission>, ApiProblem> {
+) -> Result<Option<EventSubmission>, RequestRefusal> {
     let machine = find_machine(door, incident).await?;
     let ActionKey { execution, action: name, .. } = &action.key;
     let spec = machine.action_spec(name);
@@ -323,7 +323,7 @@ async fn input_kind(
     door: &IngressState,
     incident: &IncidentView,
     action: &ActionRecord,
-) -> Result<String, ApiProblem> {
+) -> Result<String, RequestRefusal> {
     let stored = action.input.as_ref().and_then(|input| input.decode::<ActionInput>().ok());
     if let Some(stored) = stored {
         return Ok(stored.kind().to_owned());
@@ -331,37 +331,18 @@ async fn input_kind(
     let machine = find_machine(door, incident).await?;
     let spec = machine.action_spec(&action.key.action);
     spec.map(|spec| spec.kind.kind_name().to_owned()).ok_or_else(|| {
-        ApiProblem::new(ProblemKind::Conflict, "the engine's own action has no input to be edited")
+        RequestRefusal::new(RefusalKind::Conflict, "the engine's own action has no input to be edited")
     })
 }
 
-async fn find_machine(door: &IngressState, incident: &IncidentView) -> Result<Arc<Machine>, ApiProblem> {
+async fn find_machine(door: &IngressState, incident: &IncidentView) -> Result<Arc<Machine>, RequestRefusal> {
     let (tenant, definition) = (&incident.execution.tenant, &incident.definition);
     let found = door.machines.find_machine(tenant, &definition.name, Some(definition.version)).await?;
     let (_, machine) = found.ok_or_else(|| {
         tracing::error!(%definition, "definition of an execution is missing in the store");
-        ApiProblem::new(ProblemKind::Internal, "the definition cannot be read")
+        RequestRefusal::new(RefusalKind::Internal, "the definition cannot be read")
     })?;
     Ok(machine)
-}
-
-/// Reads a body that may be missing.
-pub(super) async fn read_optional_body(
-    door: &IngressState,
-    headers: &HeaderMap,
-    body: Incoming,
-    bytes: usize,
-) -> Result<RequestBody, ApiProblem> {
-    let allowed = BodyLimits { bytes, time: door.options.limits.body_timeout };
-    let body = RequestBody::read_within(body, headers, allowed, &door.bodies).await?;
-    if !body.is_empty() {
-        MediaType::of(headers, &[MediaType::Json])?;
-    }
-    Ok(body)
-}
-
-pub(super) fn body_text(body: &RequestBody) -> Result<&str, ApiProblem> {
-    if body.is_empty() { Ok("{}") } else { body.json() }
 }
 
 /// The reason of the resolution.

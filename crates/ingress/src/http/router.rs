@@ -1,8 +1,7 @@
-//! The router: all routes, behind the layers that every request passes.
+//! The HTTP routes, behind the layers that every request passes.
 //!
 //! From the outside in: trace (ids, problem documents, panics), admission (sizes, hosts), authorization of
 //! the caller by its headers, then the limit on requests in flight, from which health and metrics are exempt.
-//! The gRPC services are mounted beside the routes and have layers of their own.
 
 use std::sync::Arc;
 
@@ -14,29 +13,25 @@ use axum::routing::MethodRouter;
 
 use super::route::{Route, RouteOperation};
 use super::{
-    assignments, batch, definitions, devices, events, executions, executors, graphs, group_resolutions,
-    health, history, incidents, interventions, items, keys, people, queues, quotas, resolutions, runs,
-    signals, start, tail, task_outcomes, tasks, workers,
+    admission, assignments, batch, definitions, devices, events, executions, executors, graphs,
+    group_resolutions, health, history, incidents, interventions, items, keys, people, queues, quotas,
+    resolutions, runs, signals, start, tail, task_outcomes, tasks, trace, workers,
 };
-use crate::options::IngressOptions;
-use crate::state::{IngressDeps, IngressLifecycle, IngressState};
-use crate::{auth, gate, grpc, trace};
+use crate::state::IngressState;
 
-/// The router without a listener, for tests and for embedding. Its tasks run in `life`.
-pub fn build_router(deps: IngressDeps, options: IngressOptions, life: &IngressLifecycle) -> Router {
-    serve_routes(IngressState::open_ingress(deps, options, &[], life))
-}
+/// Answers an unknown path that another protocol on this port recognises as its own.
+type UnknownPathAnswer = fn(&HeaderMap) -> Option<Response>;
 
-pub(crate) fn serve_routes(door: Arc<IngressState>) -> Router {
+/// All routes behind their layers. An unknown path is answered by `unknown_path`, or with 404.
+pub(crate) fn http_routes(door: &Arc<IngressState>, unknown_path: UnknownPathAnswer) -> Router {
     let api = api_routes().into_iter().map(|Route { doc, handler }| {
         let state = (door.clone(), doc.needs, doc.repeats());
-        (doc, handler.route_layer(from_fn_with_state(state, gate::limit_in_flight)))
+        (doc, handler.route_layer(from_fn_with_state(state, admission::limit_in_flight)))
     });
     let health = health::routes().into_iter().map(|Route { doc, handler }| {
         let handler = match health::anonymous_budget(doc.path) {
-            Some(budget) => {
-                handler.route_layer(from_fn_with_state((door.clone(), budget), gate::limit_anonymous_calls))
-            }
+            Some(budget) => handler
+                .route_layer(from_fn_with_state((door.clone(), budget), admission::limit_anonymous_calls)),
             None => handler,
         };
         (doc, handler)
@@ -46,7 +41,7 @@ pub(crate) fn serve_routes(door: Arc<IngressState>) -> Router {
         // Outside of the limit on requests in flight: a rejected caller takes no slot.
         let handler = match doc.needs {
             Some(needs) => {
-                handler.route_layer(from_fn_with_state((door.clone(), needs), auth::authorize_request))
+                handler.route_layer(from_fn_with_state((door.clone(), needs), admission::authorize_request))
             }
             None => handler,
         };
@@ -54,15 +49,12 @@ pub(crate) fn serve_routes(door: Arc<IngressState>) -> Router {
     };
     api.chain(health)
         .fold(Router::new(), mount)
-        .fallback(not_found)
-        .layer(from_fn_with_state(door.clone(), gate::check_request))
+        .fallback(move |headers: HeaderMap| async move {
+            unknown_path(&headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
+        })
+        .layer(from_fn_with_state(door.clone(), admission::check_request))
         .layer(from_fn_with_state(door.clone(), trace::trace_request))
         .with_state(door.clone())
-        .merge(grpc::grpc_routes(&door))
-}
-
-async fn not_found(headers: HeaderMap) -> Response {
-    grpc::unknown_path(&headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }
 
 pub(crate) fn all_routes() -> Vec<Route> {

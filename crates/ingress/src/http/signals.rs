@@ -24,16 +24,19 @@ use millstream_store::views::EventView;
 use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::event_draft::{self, EventContent};
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
-use crate::query::QueryParams;
+use crate::http::body::{MediaType, read_body};
+use crate::http::event_fields;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash::hash_parts;
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventContent};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -111,7 +114,7 @@ impl SignalDraft {
     fn idempotency(&self) -> Option<IdempotencyKey> {
         let key = self.idempotency_key.clone()?;
         let definition = self.definition.as_ref().map_or("", Name::as_str);
-        let request_hash = event_draft::hash_parts(&[
+        let request_hash = hash_parts(&[
             b"signal",
             self.correlation.as_bytes(),
             definition.as_bytes(),
@@ -129,16 +132,13 @@ async fn post_signal(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.payload_bytes + ENVELOPE_BYTES).await?;
     let draft = read_signal(body.json()?, limits.payload_bytes, idempotency_key)?;
 
     let admitted = match slot.admit_new() {
@@ -149,7 +149,7 @@ async fn post_signal(
         Ok(()) => submit_signal(&door, &caller, &trace, draft).await?,
         Err(problem) => {
             let refused = vec![(&caller.tenant, draft.idempotency(), problem)];
-            let recalled = event_draft::recall_accepted(&door, refused).await?.pop();
+            let recalled = event_draft::recall_accepted(&door.submit, refused).await?.pop();
             let (signal_id, _) = recalled.ok_or_else(no_verdict)??;
             repeated_signal(&door, &caller, signal_id).await?
         }
@@ -166,22 +166,22 @@ fn read_signal(
     text: &str,
     payload_limit: usize,
     idempotency_key: Option<String>,
-) -> Result<SignalDraft, ApiProblem> {
-    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+) -> Result<SignalDraft, RequestRefusal> {
+    let mut fields = JsonFields::of(text, "").map_err(RequestRefusal::invalid)?;
     let correlation = fields.required_text("correlation");
     let correlation = fields
         .parse_text("correlation", correlation, |text| check_correlation(text).map(|()| text.to_owned()));
-    let said = event_draft::read_event_content(&mut fields, payload_limit)?;
+    let said = event_fields::read_event_content(&mut fields, payload_limit)?;
     let definition = fields.take_text("definition");
     let definition = fields.parse_text("definition", definition, |text| Name::parse(text));
     let wait = fields.take_text("wait_for");
     let wait = fields.parse_text("wait_for", wait, parse_wait_for).unwrap_or(DEFAULT_WAIT);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     match (correlation, said) {
         (Some(correlation), Some(said)) => {
             Ok(SignalDraft { correlation, definition, said, wait, idempotency_key })
         }
-        (None, _) | (_, None) => Err(ApiProblem::bad_request("the signal has no correlation or no name")),
+        (None, _) | (_, None) => Err(RequestRefusal::bad_request("the signal has no correlation or no name")),
     }
 }
 
@@ -203,10 +203,10 @@ async fn admit_signal(
     door: &IngressState,
     caller: &TenantCaller,
     draft: &SignalDraft,
-) -> Result<(), ApiProblem> {
+) -> Result<(), RequestRefusal> {
     let (tenant, name) = (&caller.tenant, &draft.said.name);
     event_draft::check_unreserved(name)?;
-    door.admit_events(tenant, 1, draft.said.payload.len()).await?;
+    door.admission.admit_events(tenant, 1, draft.said.payload.len()).await?;
     let definition = draft.definition.as_ref();
     let found = door.stores.relations.find_correlated(tenant, &draft.correlation, definition, 2).await?;
     let [(_, definition)] = found.as_slice() else { return Ok(()) };
@@ -214,7 +214,7 @@ async fn admit_signal(
         Some((_, machine)) => event_draft::check_mentioned(&machine, name),
         None => {
             tracing::error!(%definition, "definition of an execution is missing in the store");
-            Err(ApiProblem::new(ProblemKind::Internal, "the definition cannot be read"))
+            Err(RequestRefusal::new(RefusalKind::Internal, "the definition cannot be read"))
         }
     }
 }
@@ -224,7 +224,7 @@ async fn submit_signal(
     caller: &TenantCaller,
     trace: &TraceContext,
     draft: SignalDraft,
-) -> Result<AcceptedSignalOut, ApiProblem> {
+) -> Result<AcceptedSignalOut, RequestRefusal> {
     let now = door.clock.now();
     let signal_id = entropy::signal_id(entropy::event_id(now, &*door.entropy));
     let idempotency = draft.idempotency();
@@ -259,18 +259,18 @@ async fn submit_signal(
                 "{executions} executions have this correlation, a signal goes to one; name its `definition`, \
                  or post the event to the execution itself"
             );
-            Err(ApiProblem::new(ProblemKind::Conflict, detail))
+            Err(RequestRefusal::new(RefusalKind::Conflict, detail))
         }
         AppendVerdict::Stored(Appended::Mismatch) => Err(event_draft::key_reused()),
         // These answer events and starts only.
         AppendVerdict::Stored(Appended::Accepted { .. } | Appended::NoExecution) | AppendVerdict::Refused => {
-            Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this signal"))
+            Err(RequestRefusal::new(RefusalKind::Internal, "the store cannot take this signal"))
         }
     }
 }
 
-fn no_verdict() -> ApiProblem {
-    ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")
+fn no_verdict() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict")
 }
 
 /// The answer to a signal that was accepted before. If it is undecided, its doorbell is rung again: the first
@@ -280,7 +280,7 @@ async fn repeated_signal(
     door: &IngressState,
     caller: &TenantCaller,
     signal_id: EventId,
-) -> Result<AcceptedSignalOut, ApiProblem> {
+) -> Result<AcceptedSignalOut, RequestRefusal> {
     let (status, execution_id) = match locate_signal(door, &caller.tenant, signal_id).await? {
         Some(StoredSignal::Waiting(signal)) => (signal_status(&signal, door.clock.now()), None),
         Some(StoredSignal::Event(event)) => {
@@ -300,9 +300,9 @@ async fn get_signal(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<SignalOut>, ApiProblem> {
+) -> Result<Json<SignalOut>, RequestRefusal> {
     params.finish_params()?;
-    let nothing = || ApiProblem::not_found("signal", &id);
+    let nothing = || RequestRefusal::not_found("signal", &id);
     let signal_id = uuid::Uuid::parse_str(&id).map(EventId).map_err(|_| nothing())?;
     if !entropy::is_signal(signal_id) {
         return Err(nothing());
@@ -349,7 +349,7 @@ async fn locate_signal(
     door: &IngressState,
     tenant: &TenantId,
     id: EventId,
-) -> Result<Option<StoredSignal>, ApiProblem> {
+) -> Result<Option<StoredSignal>, RequestRefusal> {
     let key = [(tenant.clone(), id)];
     if let Some(signal) = door.stores.relations.find_signals(&key).await?.into_iter().next().flatten() {
         return Ok(Some(StoredSignal::Waiting(signal)));

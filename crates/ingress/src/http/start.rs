@@ -18,22 +18,27 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, ExecutionStatus, PauseState};
 use millstream_store::event_log::{AppendRequest, Appended, IdempotencyKey};
 
-use super::event_draft;
 use super::events::longest_wait;
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
-use super::start_decision::{self, ExecutionIdSource, PendingStart, ReadyStart, StartRequest, input_hash};
 use super::views::{AcceptedEventOut, ExecutionOut, ParentOut};
 use super::{executions, start_batch};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
+use crate::http::body::{MediaType, read_body};
+use crate::http::event_fields;
+use crate::http::fields::JsonFields;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
 use crate::options::IngressLimits;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash::hash_parts;
 use crate::state::IngressState;
+use crate::submit::event_draft;
+use crate::submit::idempotency_key;
+use crate::submit::start_decision::{
+    self, ExecutionIdSource, PendingStart, ReadyStart, StartRequest, input_hash,
+};
 use crate::trace::TraceContext;
 use crate::wait::{self, OutcomeWait, WaitStart};
 
@@ -66,21 +71,18 @@ async fn start_execution(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let prefer = PreferHeader::of(&parts.headers)?;
-    let key = event_draft::idempotency_header(&parts.headers)?;
+    let key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.batch_bytes).await?;
     let text = body.text()?;
     if text.trim_start().starts_with('[') {
         if key.is_some() {
-            return Err(ApiProblem::bad_request(
+            return Err(RequestRefusal::bad_request(
                 "an array of starts takes no Idempotency-Key; give each an execution_id",
             ));
         }
@@ -102,9 +104,9 @@ async fn start_execution(
         // Rejected by the checks; a start that this key made before still gets its original answer.
         (Err(problem), Some(execution)) => {
             let refused = vec![(&caller.tenant, idempotency, problem)];
-            let recalled = event_draft::recall_accepted(&door, refused).await?.pop();
+            let recalled = event_draft::recall_accepted(&door.submit, refused).await?.pop();
             let (event_id, status) = recalled
-                .ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
+                .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))??;
             let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
             return answer_existing(&door, &key, event_id, status).await;
         }
@@ -113,8 +115,9 @@ async fn start_execution(
     let last_events: Vec<EventId> = ready.new.events.iter().map(|event| event.event_id).collect();
     let mut verdicts =
         door.accept.submit_batch(vec![AppendRequest::Start(Box::new(ready.new.clone()))]).await?;
-    let verdict =
-        verdicts.pop().ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))?;
+    let verdict = verdicts
+        .pop()
+        .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))?;
     if let AppendVerdict::Stored(Appended::Repeat { event_id, status }) = &verdict {
         return answer_existing(&door, &ready.new.key, *event_id, *status).await;
     }
@@ -128,9 +131,15 @@ async fn start_execution(
         for event in last_events {
             let patience =
                 OutcomeWait { longest: longest.saturating_sub(begun.elapsed()), until: prefer.until };
-            if let Err(error) =
-                wait::wait_for_outcome(&door, &slot, &ready.new.key, event, patience, WaitStart::Nothing)
-                    .await
+            if let Err(error) = wait::wait_for_outcome(
+                &door.waits,
+                &slot,
+                &ready.new.key,
+                event,
+                patience,
+                WaitStart::Nothing,
+            )
+            .await
             {
                 tracing::warn!(%error, "store failed during a wait for an execution");
                 break;
@@ -156,13 +165,13 @@ async fn admit_and_decide(
     slot: &RequestSlot,
     wish: StartRequest,
     idempotency: Option<IdempotencyKey>,
-) -> Result<ReadyStart, ApiProblem> {
-    let found = start_decision::find_start_machine(door, caller, &wish).await?;
-    let pending = PendingStart::new(door, caller, wish, idempotency, found)?;
+) -> Result<ReadyStart, RequestRefusal> {
+    let found = start_decision::find_start_machine(&door.submit, caller, &wish).await?;
+    let pending = PendingStart::new(&door.submit, caller, wish, idempotency, found)?;
     slot.admit_new()?;
-    door.admit_start(&caller.tenant, pending.charge()).await?;
-    let decided = start_decision::decide_starts(door, caller, trace, vec![pending]).await.pop();
-    decided.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the start was not decided"))?
+    door.admission.admit_start(&caller.tenant, pending.charge()).await?;
+    let decided = start_decision::decide_starts(&door.submit, caller, trace, vec![pending]).await.pop();
+    decided.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the start was not decided"))?
 }
 
 /// The answer to a start that was accepted before: the execution, or, if retention has removed it, the data
@@ -172,10 +181,10 @@ async fn answer_existing(
     key: &ExecutionKey,
     event_id: EventId,
     status: EventStatus,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     match executions::find_execution(door, key).await {
         Ok(view) => Ok(with_location((StatusCode::OK, Json(ExecutionOut::from(view))), key)),
-        Err(problem) if problem.kind == ProblemKind::NotFound => {
+        Err(problem) if problem.kind == RefusalKind::NotFound => {
             let accepted = AcceptedEventOut { event_id, execution_id: key.execution.clone(), status };
             Ok(with_location((StatusCode::ACCEPTED, Json(accepted)), key))
         }
@@ -191,8 +200,12 @@ fn with_location(answer: impl IntoResponse, key: &ExecutionKey) -> Response {
     response
 }
 
-pub(super) fn read_start(text: &str, path: &str, limits: &IngressLimits) -> Result<StartRequest, ApiProblem> {
-    let mut fields = JsonFields::of(text, path).map_err(ApiProblem::invalid)?;
+pub(super) fn read_start(
+    text: &str,
+    path: &str,
+    limits: &IngressLimits,
+) -> Result<StartRequest, RequestRefusal> {
+    let mut fields = JsonFields::of(text, path).map_err(RequestRefusal::invalid)?;
     let definition = fields.required_text("definition");
     let definition = fields.parse_text("definition", definition, |text| Name::parse(text));
     let version = fields.take_field("version");
@@ -206,11 +219,11 @@ pub(super) fn read_start(text: &str, path: &str, limits: &IngressLimits) -> Resu
     let id = fields.take_text("execution_id");
     let execution_id = fields.parse_text("execution_id", id, |text| ExecutionId::parse(text));
     let input =
-        event_draft::read_bounded(&mut fields, "input", limits.payload_bytes)?.unwrap_or_else(RawJson::null);
+        event_fields::read_bounded(&mut fields, "input", limits.payload_bytes)?.unwrap_or_else(RawJson::null);
     let mut events = Vec::new();
     if let Some(list) = fields.take_field("events") {
         let base = fields.path_of("events");
-        let items = crate::fields::split_array(list, limits.batch_items);
+        let items = crate::http::fields::split_array(list, limits.batch_items);
         match items {
             Err(_) => fields
                 .add_fault("events", format!("must be an array of at most {} events", limits.batch_items)),
@@ -219,7 +232,8 @@ pub(super) fn read_start(text: &str, path: &str, limits: &IngressLimits) -> Resu
                     match JsonFields::of(item, &format!("{base}[{at}]")) {
                         Err(faults) => fields.add_faults(faults),
                         Ok(mut event) => {
-                            events.extend(event_draft::read_event_content(&mut event, limits.payload_bytes)?);
+                            events
+                                .extend(event_fields::read_event_content(&mut event, limits.payload_bytes)?);
                             if let Err(faults) = event.finish_fields() {
                                 fields.add_faults(faults);
                             }
@@ -229,9 +243,9 @@ pub(super) fn read_start(text: &str, path: &str, limits: &IngressLimits) -> Resu
             }
         }
     }
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let Some(definition) = definition else {
-        return Err(ApiProblem::invalid(vec![Fault::new(path, "is incomplete")]));
+        return Err(RequestRefusal::invalid(vec![Fault::new(path, "is incomplete")]));
     };
     Ok(StartRequest { definition, version, execution_id, input, events })
 }
@@ -239,7 +253,7 @@ pub(super) fn read_start(text: &str, path: &str, limits: &IngressLimits) -> Resu
 /// The same with an idempotency key, which may be sent together with an id.
 fn request_hash(wish: &StartRequest) -> [u8; 32] {
     let id = wish.execution_id.as_ref().map_or("", ExecutionId::as_str);
-    event_draft::hash_parts(&[b"start", id.as_bytes(), &input_hash(wish)])
+    hash_parts(&[b"start", id.as_bytes(), &input_hash(wish)])
 }
 
 /// Whether the start created an execution.
@@ -262,7 +276,7 @@ pub(super) async fn conclude_start(
     door: &IngressState,
     ready: &ReadyStart,
     verdict: AppendVerdict,
-) -> Result<(StartOutcome, ExecutionOut), ApiProblem> {
+) -> Result<(StartOutcome, ExecutionOut), RequestRefusal> {
     let key = &ready.new.key;
     match verdict {
         AppendVerdict::Stored(Appended::Accepted { .. }) => {
@@ -296,13 +310,13 @@ pub(super) async fn conclude_start(
             | Appended::Ambiguous { .. },
         )
         | AppendVerdict::Refused => {
-            Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this execution"))
+            Err(RequestRefusal::new(RefusalKind::Internal, "the store cannot take this execution"))
         }
     }
 }
 
 /// Tells a reused idempotency key from an execution id that exists with other content.
-async fn start_mismatch(door: &IngressState, ready: &ReadyStart) -> Result<ApiProblem, ApiProblem> {
+async fn start_mismatch(door: &IngressState, ready: &ReadyStart) -> Result<RequestRefusal, RequestRefusal> {
     let (key, idempotency) = (&ready.new.key, &ready.new.start.idempotency);
     let reused = match (ready.id_from, idempotency) {
         (ExecutionIdSource::Key, _) => true,
@@ -313,11 +327,14 @@ async fn start_mismatch(door: &IngressState, ready: &ReadyStart) -> Result<ApiPr
         }
     };
     Ok(if reused {
-        ApiProblem::new(ProblemKind::KeyReused, "this idempotency key was used before with another request")
+        RequestRefusal::new(
+            RefusalKind::KeyReused,
+            "this idempotency key was used before with another request",
+        )
     } else {
         let id = key.execution.as_str();
-        ApiProblem::new(
-            ProblemKind::Conflict,
+        RequestRefusal::new(
+            RefusalKind::Conflict,
             format!("execution {id:?} exists with another definition, input or events"),
         )
     })

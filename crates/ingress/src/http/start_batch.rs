@@ -12,13 +12,14 @@ use millstream_core::id::Name;
 use millstream_store::event_log::AppendRequest;
 
 use super::batch;
-use super::problem::{ApiProblem, ProblemKind};
+use super::problem::ProblemDocument;
 use super::start::{self, StartOutcome};
-use super::start_decision::{self, FoundMachine, PendingStart, ReadyStart};
 use super::views::{BatchItemOut, ItemList};
+use crate::admission::StartCharge;
 use crate::auth::TenantCaller;
-use crate::quotas::StartCharge;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::start_decision::{self, FoundMachine, PendingStart, ReadyStart};
 use crate::trace::TraceContext;
 
 /// One verdict per item, in order.
@@ -27,36 +28,36 @@ pub(super) async fn start_many(
     caller: &TenantCaller,
     trace: &TraceContext,
     text: &str,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let limits = &door.options.limits;
     // One lookup time for all items: the latest version of a definition is read once.
     let mut latest: HashMap<Name, FoundMachine> = HashMap::new();
-    let mut prepared: Vec<Result<PendingStart, ApiProblem>> = Vec::new();
+    let mut prepared: Vec<Result<PendingStart, RequestRefusal>> = Vec::new();
     for (at, item) in batch::split_json_array(text, limits.batch_items)?.into_iter().enumerate() {
         let pending = match start::read_start(item, &format!("items[{at}]"), limits) {
             Ok(wish) => {
                 let known = latest.get(&wish.definition).filter(|_| wish.version.is_none()).cloned();
                 let found = match known {
                     Some(found) => Ok(found),
-                    None => start_decision::find_start_machine(door, caller, &wish).await,
+                    None => start_decision::find_start_machine(&door.submit, caller, &wish).await,
                 };
                 if let (Ok(found), None) = (&found, wish.version) {
                     latest.insert(wish.definition.clone(), found.clone());
                 }
-                found.and_then(|found| PendingStart::new(door, caller, wish, None, found))
+                found.and_then(|found| PendingStart::new(&door.submit, caller, wish, None, found))
             }
             Err(problem) => Err(problem),
         };
         match pending {
             // An unavailable store is not a fault of the item.
-            Err(problem) if problem.kind == ProblemKind::StoreUnavailable => return Err(problem),
+            Err(problem) if problem.kind == RefusalKind::StoreUnavailable => return Err(problem),
             pending => prepared.push(pending),
         }
     }
     let charges = prepared.iter().filter_map(|pending| pending.as_ref().ok()).map(PendingStart::charge);
     let charges: Vec<StartCharge> = charges.collect();
-    let mut admitted = door.admit_starts(&caller.tenant, &charges).await?.into_iter();
-    let silent = || ApiProblem::new(ProblemKind::Internal, "the start was not decided");
+    let mut admitted = door.admission.admit_starts(&caller.tenant, &charges).await?.into_iter();
+    let silent = || RequestRefusal::new(RefusalKind::Internal, "the start was not decided");
     let prepared = prepared.into_iter().map(|pending| {
         let pending = pending?;
         admitted.next().ok_or_else(silent)?.map(|()| pending)
@@ -71,12 +72,12 @@ pub(super) async fn start_many(
             Err(problem) => refused.push(Some(problem)),
         }
     }
-    let mut decided = start_decision::decide_starts(door, caller, trace, pending).await.into_iter();
+    let mut decided = start_decision::decide_starts(&door.submit, caller, trace, pending).await.into_iter();
     let prepared = refused.into_iter().map(|refused| match refused {
         Some(problem) => Err(problem),
         None => decided.next().unwrap_or_else(|| Err(silent())),
     });
-    let prepared: Vec<Result<ReadyStart, ApiProblem>> = prepared.collect();
+    let prepared: Vec<Result<ReadyStart, RequestRefusal>> = prepared.collect();
     let items = prepared.iter().filter_map(|ready| ready.as_ref().ok());
     let items = items.map(|ready| AppendRequest::Start(Box::new(ready.new.clone()))).collect();
     let mut verdicts = door.accept.submit_batch(items).await?.into_iter();
@@ -88,7 +89,7 @@ pub(super) async fn start_many(
             Err(problem) => Err(problem),
             Ok(ready) => match verdicts.next() {
                 Some(verdict) => start::conclude_start(door, &ready, verdict).await,
-                None => Err(ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")),
+                None => Err(RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict")),
             },
         };
         if let Ok((StartOutcome::Created, _)) = &outcome {
@@ -98,7 +99,7 @@ pub(super) async fn start_many(
     }
     let items = concluded.iter().map(|outcome| match outcome {
         Ok((_, execution)) => BatchItemOut::Good(execution),
-        Err(problem) => BatchItemOut::Bad { problem: problem.document() },
+        Err(problem) => BatchItemOut::Bad { problem: ProblemDocument::of(problem) },
     });
     Ok((created, Json(ItemList { items: items.collect() })).into_response())
 }

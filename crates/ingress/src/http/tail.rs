@@ -22,14 +22,15 @@ use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::status::ExecutionStatus;
 use serde::Serialize;
 
-use super::problem::ApiProblem;
+use super::executions;
 use super::route::Route;
 use super::views::TransitionOut;
-use super::{event_draft, executions};
+use crate::admission::HeldPlace;
 use crate::auth::TenantCaller;
-use crate::query::QueryParams;
-use crate::quotas::HeldPlace;
+use crate::http::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::submit::event_draft;
 use crate::waiters::{ExecutionSubscription, RereadPause};
 
 const PAGE: usize = 100;
@@ -53,7 +54,7 @@ async fn tail_execution(
     Path(id): Path<String>,
     headers: HeaderMap,
     mut params: QueryParams,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let number = |text: &str| {
         text.parse().ok().filter(|seq| *seq >= 0).map(Seq).ok_or("is not the seq of a transition")
     };
@@ -63,13 +64,13 @@ async fn tail_execution(
         None => None,
         Some(value) => Some(
             number(value.to_str().unwrap_or(""))
-                .map_err(|message| ApiProblem::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
+                .map_err(|message| RequestRefusal::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
         ),
     };
     let after = resumed.or(after).unwrap_or(Seq(0));
 
     let execution = event_draft::parse_execution_key(&caller, &id)?;
-    let permit = door.stream_place(&caller.tenant)?;
+    let permit = door.admission.stream_place(&caller.tenant)?;
     let ear = door.news.subscribe_to(execution.clone());
     let view = executions::find_execution(&door, &execution).await?;
     if resumed.is_some() && view.state.phase.is_ended() && after >= view.state.seq {

@@ -14,43 +14,34 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::action_queue::WorkerCapability;
 use millstream_core::duration;
-use millstream_core::id::{ActionKey, Epoch, ExecutionId, Name, WorkerId};
+use millstream_core::id::{Epoch, ExecutionId, Name, WorkerId};
 use millstream_core::permission::Permission;
 use millstream_core::quota::CountedQuota;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeDemand};
-use millstream_store::views::ActionRecord;
 use serde::Serialize;
 
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::{self, ItemsError, JsonFields};
 use crate::gate::RequestSlot;
-use crate::query::QueryParams;
+use crate::http::body::read_json_body;
+use crate::http::fields::{self, ItemsError, JsonFields, parse_whole_number};
+use crate::http::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::tasks::board::LeasePatience;
 use crate::tasks::delivery::{ReadyTask, prepare_tasks};
 use crate::tasks::diagnosis::{TaskDiagnosis, diagnose_task};
-use crate::tasks::handed_out_tasks::HeldTask;
+use crate::tasks::held_tasks::{find_held_task, find_task, lease_lost, parse_task_key};
+use crate::tasks::lease_request::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of_caller};
 
 const BODY_BYTES: usize = 16 * 1024;
-/// Maximum number of tasks in one answer.
-pub(crate) const MOST: usize = 256;
-/// Maximum number of types or labels of one worker.
-pub(crate) const MANY: usize = 64;
 /// Maximum number of external workers that `diagnose_task` lists.
 const CONNECTED_SHOWN: usize = 1_000;
 /// A request without a wait still queries the store.
 const LEAST_WAIT: Duration = Duration::from_millis(200);
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long the store may take to answer a request without a wait.
-pub(crate) const ANSWER: Duration = Duration::from_secs(5);
-/// Id of a worker that sends none.
-const UNNAMED: &str = "unnamed";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -113,19 +104,19 @@ async fn lease_tasks(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Json<LeasedTasksOut>, ApiProblem> {
+) -> Result<Json<LeasedTasksOut>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let TaskLeaseRequest { worker, can, most, wait } = read_lease_request(&caller, body.json()?)?;
     drop(body);
-    let permit = door.wait_place(&caller.tenant)?;
+    let permit = door.admission.wait_place(&caller.tenant)?;
     // A waiting request holds no slot among the requests in flight.
     slot.give_back();
     let until = tokio::time::Instant::now() + wait.max(LEAST_WAIT);
     loop {
         let (asked, asked_at) = (door.clock.now(), tokio::time::Instant::now());
         let patience = if wait.is_zero() { LeasePatience::Asks } else { LeasePatience::Waits };
-        let mut ticket = door.board.wait_for_tasks(worker.clone(), can.clone(), most, patience);
+        let mut ticket = door.tasks.board.wait_for_tasks(worker.clone(), can.clone(), most, patience);
         let leased = tokio::select! {
             biased;
             leased = ticket.wait_for_lease() => Some(leased),
@@ -135,7 +126,7 @@ async fn lease_tasks(
         let Some((leased, undelivered)) = leased.filter(|(leased, _)| !leased.is_empty()) else {
             return Ok(Json(LeasedTasksOut { tasks: Vec::new() }));
         };
-        let tasks = prepare_tasks(&door, leased, asked).await?;
+        let tasks = prepare_tasks(&door.tasks, leased, asked).await?;
         undelivered.mark_delivered();
         // All leased tasks had to be given back.
         if tasks.is_empty() && tokio::time::Instant::now() < until {
@@ -164,8 +155,8 @@ fn view_task(task: ReadyTask) -> TaskOut {
     }
 }
 
-fn read_lease_request(caller: &TenantCaller, text: &str) -> Result<TaskLeaseRequest, ApiProblem> {
-    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+fn read_lease_request(caller: &TenantCaller, text: &str) -> Result<TaskLeaseRequest, RequestRefusal> {
+    let mut fields = JsonFields::of(text, "").map_err(RequestRefusal::invalid)?;
     let kinds = read_names(&mut fields, "types").unwrap_or_default();
     if kinds.is_empty() {
         fields.add_fault("types", "names no type: at least one is needed");
@@ -182,23 +173,10 @@ fn read_lease_request(caller: &TenantCaller, text: &str) -> Result<TaskLeaseRequ
     let wait = read_wait(&mut fields);
     let given = fields.take_text("worker");
     let named = fields.parse_text("worker", given, |text: &str| WorkerId::parse(text));
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let worker = worker_of_caller(caller, named)?;
     let can = WorkerCapability { tenant: caller.tenant.clone(), kinds, labels };
     Ok(TaskLeaseRequest { worker, can, most, wait })
-}
-
-/// The id that the worker sends, or the name of its key.
-pub(crate) fn worker_of_caller(
-    caller: &TenantCaller,
-    named: Option<WorkerId>,
-) -> Result<WorkerId, ApiProblem> {
-    match (named, caller.actor.as_deref().map(WorkerId::parse)) {
-        (Some(worker), _) => Ok(worker),
-        (None, Some(Ok(actor))) => Ok(actor),
-        (None, Some(Err(_)) | None) => WorkerId::parse(UNNAMED)
-            .map_err(|_| ApiProblem::new(ProblemKind::Internal, "the worker has no name")),
-    }
 }
 
 /// Seconds, or a duration such as `20s`.
@@ -254,22 +232,22 @@ async fn heartbeat_task(
     Path(key): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (key, revision) = parse_task_key(&caller, &key)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let token = read_token(&mut fields);
     let progress = fields.raw_json("progress");
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
-    find_held_task(&door, &key, revision, token).await?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
+    find_held_task(&door.tasks, &key, revision, token).await?;
     let lease = Lease { key: key.clone(), epoch: token };
-    match door.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
+    match door.tasks.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
         LeasePulse::Held { until, wanted } => {
             let cancelled = wanted == OutcomeDemand::Cancelled;
             Ok((StatusCode::OK, Json(TaskLeaseOut { lease_until: until, cancelled })).into_response())
         }
-        LeasePulse::Lost => Err(lease_lost(&door, &key, token).await),
+        LeasePulse::Lost => Err(lease_lost(&door.tasks, &key, token).await),
     }
 }
 
@@ -287,10 +265,10 @@ async fn explain_task(
     caller: TenantCaller,
     Path(key): Path<String>,
     params: QueryParams,
-) -> Result<Json<TaskWhyOut>, ApiProblem> {
+) -> Result<Json<TaskWhyOut>, RequestRefusal> {
     params.finish_params()?;
     let (key, _) = parse_task_key(&caller, &key)?;
-    let view = find_task(&door, &key).await?;
+    let view = find_task(&door.tasks, &key).await?;
     let now = door.clock.now();
     let since = now.minus(door.options.worker_ttl);
     let external = door.stores.tasks.list_connected(&caller.tenant, since, CONNECTED_SHOWN).await?;
@@ -305,33 +283,6 @@ async fn explain_task(
     Ok(Json(TaskWhyOut { key: shown, status, attempts, why }))
 }
 
-pub(super) async fn read_json_body(
-    door: &IngressState,
-    request: Request,
-    bytes: usize,
-) -> Result<RequestBody, ApiProblem> {
-    let (parts, body) = request.into_parts();
-    MediaType::of(&parts.headers, &[MediaType::Json])?;
-    let allowed = BodyLimits { bytes, time: door.options.limits.body_timeout };
-    RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions)).await
-}
-
-/// Parses the task key of a path; a task of another tenant is answered with 404.
-pub(crate) fn parse_task_key(caller: &TenantCaller, text: &str) -> Result<(ActionKey, i32), ApiProblem> {
-    ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| ApiProblem::not_found("task", text))
-}
-
-/// Parses a whole number: JSON makes no difference between `2` and `2.0`.
-pub(crate) fn parse_whole_number<T: TryFrom<i64>>(text: &str) -> Option<T> {
-    let number = text.parse::<i64>().ok().or_else(|| {
-        let number = text.parse::<f64>().ok()?;
-        // Larger whole numbers are not all exact as a double.
-        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
-        (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
-    })?;
-    T::try_from(number).ok()
-}
-
 pub(super) fn read_token(fields: &mut JsonFields<'_>) -> Epoch {
     match fields.take_field("token").map(parse_whole_number) {
         Some(Some(token)) => Epoch(token),
@@ -344,61 +295,4 @@ pub(super) fn read_token(fields: &mut JsonFields<'_>) -> Epoch {
             Epoch::NONE
         }
     }
-}
-
-pub(super) async fn find_task(door: &IngressState, key: &ActionKey) -> Result<ActionRecord, ApiProblem> {
-    door.reports.find_task(key.clone()).await?.ok_or_else(|| ApiProblem::not_found("task", key))
-}
-
-/// The task, if the token is that of its lease, or was when this process leased it out; the write makes the
-/// final check.
-pub(crate) async fn find_held_task(
-    door: &IngressState,
-    key: &ActionKey,
-    revision: i32,
-    token: Epoch,
-) -> Result<HeldTask, ApiProblem> {
-    if let Some(held) = door.handed.held_under_token(key, revision, token) {
-        return Ok(held);
-    }
-    let view = find_task(door, key).await?;
-    if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
-        return Err(stale_token_problem(&view, token));
-    }
-    if !view.queue.is_external() {
-        let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
-        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
-    }
-    Ok(view.into())
-}
-
-pub(crate) async fn lease_lost(door: &IngressState, key: &ActionKey, token: Epoch) -> ApiProblem {
-    door.handed.forget_task(key);
-    match find_task(door, key).await {
-        Ok(view) => stale_token_problem(&view, token),
-        Err(problem) => problem,
-    }
-}
-
-/// The conflict that explains a stale token.
-fn stale_token_problem(view: &ActionRecord, token: Epoch) -> ApiProblem {
-    let holder = view.worker_id.as_ref().map_or("another worker", WorkerId::as_str);
-    let detail = match view.status {
-        ActionStatus::Leased if view.epoch == token => {
-            format!("the task's input was edited, its key is now {}", view.key.with_revision(view.revision))
-        }
-        ActionStatus::Leased => {
-            format!(
-                "the lease was lost: {holder} holds the task with token {}, your token is {token}",
-                view.epoch
-            )
-        }
-        ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped | ActionStatus::Cancelled => {
-            format!("the task is already {}", view.status)
-        }
-        ActionStatus::Ready | ActionStatus::Waiting | ActionStatus::Awaiting | ActionStatus::Standby => {
-            format!("the task is not leased: it is {}", view.status)
-        }
-    };
-    ApiProblem::new(ProblemKind::Conflict, detail)
 }

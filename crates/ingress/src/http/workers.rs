@@ -10,11 +10,11 @@ use millstream_core::time::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::problem::ApiProblem;
 use super::route::Route;
 use super::views::PageOut;
 use crate::auth::CallerIdentity;
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -47,7 +47,7 @@ async fn list_workers(
     State(door): State<Arc<IngressState>>,
     identity: CallerIdentity,
     params: QueryParams,
-) -> Result<Json<PageOut<WorkerOut>>, ApiProblem> {
+) -> Result<Json<PageOut<WorkerOut>>, RequestRefusal> {
     params.finish_params()?;
     let since = door.clock.now().minus(door.options.worker_ttl);
     let found = door.stores.workers.list_workers(since).await?;

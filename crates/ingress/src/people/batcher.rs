@@ -20,7 +20,7 @@ use super::item_metrics;
 use super::refusals::{self, missing_verdict};
 use super::schema_cache::SchemaCache;
 use crate::coalescer::Coalescer;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Retries of judging an answer when its queue or item changed in the meantime.
 const JUDGED_AGAIN: usize = 4;
@@ -29,7 +29,7 @@ pub(crate) struct PeopleBatcher {
     next: Coalescer<AssignmentCaller, NextAssignment>,
     tend: Coalescer<ItemCommand, StoreResult<ItemReply>>,
     items: Coalescer<ItemRef, Option<LoadedItem>>,
-    shell: Arc<PeopleEnvironment>,
+    pub(super) shell: Arc<PeopleEnvironment>,
 }
 
 impl PeopleBatcher {
@@ -82,7 +82,7 @@ impl PeopleBatcher {
 
     /// Applies a command. An answer whose judging is slow is judged here, on the task of its request,
     /// because the batch is shared by all tenants.
-    pub(super) async fn apply_judged(&self, mut ask: ItemCommand) -> Result<ItemReply, ApiProblem> {
+    pub(super) async fn apply_judged(&self, mut ask: ItemCommand) -> Result<ItemReply, RequestRefusal> {
         for _ in 0..JUDGED_AGAIN {
             let tended = self.tend.ask_batched(vec![ask.clone()]).await?.pop().ok_or_else(missing_verdict)?;
             let (queue, payload) = match tended.map_err(refusals::contended_item)? {
@@ -99,8 +99,8 @@ impl PeopleBatcher {
             let problems = self.shell.judge_answer(&queue, &payload, (person, answer)).await;
             ask.judged = Some(ValidatedAnswer { queue, payload, problems });
         }
-        Err(ApiProblem::new(
-            ProblemKind::Busy,
+        Err(RequestRefusal::new(
+            RefusalKind::Busy,
             "the queue changed while the answer was judged; submit the answer again",
         ))
     }
@@ -111,8 +111,8 @@ impl PeopleBatcher {
         tenant: &TenantId,
         assignment: AssignmentId,
         input: ItemInput,
-    ) -> Result<ItemAggregate, ApiProblem> {
-        let none = || ApiProblem::not_found("assignment", assignment);
+    ) -> Result<ItemAggregate, RequestRefusal> {
+        let none = || RequestRefusal::not_found("assignment", assignment);
         self.apply_command(
             ItemCommand::for_input(ItemRef::Assignment(tenant.clone(), assignment), input),
             none,
@@ -125,16 +125,16 @@ impl PeopleBatcher {
         &self,
         key: &ItemKey,
         input: ItemInput,
-    ) -> Result<ItemAggregate, ApiProblem> {
-        let none = || ApiProblem::not_found("item", &key.item);
+    ) -> Result<ItemAggregate, RequestRefusal> {
+        let none = || RequestRefusal::not_found("item", &key.item);
         self.apply_command(ItemCommand::for_input(ItemRef::Item(key.clone()), input), none).await
     }
 
     async fn apply_command(
         &self,
         ask: ItemCommand,
-        none: impl FnOnce() -> ApiProblem,
-    ) -> Result<ItemAggregate, ApiProblem> {
+        none: impl FnOnce() -> RequestRefusal,
+    ) -> Result<ItemAggregate, RequestRefusal> {
         match self.apply_judged(ask).await? {
             ItemReply::Done { work, .. } => Ok(*work),
             ItemReply::Refused { refusal, work: _ } => Err(refusals::item_refusal(&refusal)),

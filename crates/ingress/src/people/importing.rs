@@ -1,24 +1,22 @@
 //! Bulk import of items into a queue: read one by one, written in batches, and counted.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millstream_core::assignment::NewQueueItem;
 use millstream_core::assignment::item::ItemOverrides;
-use millstream_core::assignment::limits::{MAX_OVERLAP, MAX_PAYLOAD_BYTES, MAX_PRIORITY, MAX_SKILLS};
+use millstream_core::assignment::limits::MAX_PAYLOAD_BYTES;
 use millstream_core::id::{ItemId, ItemKey, Name, TenantId};
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::quota::CountedQuota;
 use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
-use millstream_store::item_store::{ImportVerdict, ItemRef};
+use millstream_store::clock::Clock;
+use millstream_store::item_store::{ImportVerdict, ItemRef, ItemStore};
 use serde::Serialize;
 
 use super::item_metrics;
-use crate::fields::JsonFields;
-use crate::http::event_draft::hash_parts;
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use crate::quotas::TenantQuotas;
+use crate::refusal::RequestRefusal;
+use crate::request_hash::hash_parts;
 
 /// Size of an item beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -42,6 +40,9 @@ pub(crate) struct ImportTally {
     pub(crate) refused: u64,
 }
 
+/// An item that cannot be read: its id where that can be read, and its faults.
+pub(crate) type UnreadableItem = (Option<ItemId>, Vec<Fault>);
+
 /// A refused item.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RefusedItem {
@@ -55,10 +56,17 @@ pub(crate) struct RefusedItem {
     pub(crate) problems: Vec<Fault>,
 }
 
+/// Dependencies of an import.
+pub(crate) struct ImportDeps {
+    pub(crate) items: Arc<dyn ItemStore>,
+    pub(crate) quotas: Arc<TenantQuotas>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
 pub(crate) struct ItemImport {
-    door: Arc<IngressState>,
-    tenant: TenantId,
-    queue: Name,
+    deps: ImportDeps,
+    pub(crate) tenant: TenantId,
+    pub(crate) queue: Name,
     waiting: Vec<(u64, NewQueueItem)>,
     bytes: usize,
     lines: bool,
@@ -76,10 +84,10 @@ pub(crate) enum ImportFormat {
 }
 
 impl ItemImport {
-    pub(crate) fn new(door: Arc<IngressState>, tenant: TenantId, queue: Name, form: ImportFormat) -> Self {
+    pub(crate) fn new(deps: ImportDeps, tenant: TenantId, queue: Name, form: ImportFormat) -> Self {
         let lines = form == ImportFormat::Lines;
         Self {
-            door,
+            deps,
             tenant,
             queue,
             waiting: Vec::new(),
@@ -92,10 +100,13 @@ impl ItemImport {
     }
 
     /// Adds an item. The item that fills the batch triggers the import; returns whether it did.
-    pub(crate) async fn take_item(&mut self, text: &str) -> Result<bool, ApiProblem> {
+    pub(crate) async fn take_item(
+        &mut self,
+        item: Result<NewQueueItem, UnreadableItem>,
+    ) -> Result<bool, RequestRefusal> {
         let index = self.tally.read;
         self.tally.read += 1;
-        match read_item(text, &self.tenant, &self.queue) {
+        match item {
             Ok(item) => {
                 self.bytes += item.payload.len();
                 self.waiting.push((index, item));
@@ -124,7 +135,7 @@ impl ItemImport {
         }
     }
 
-    pub(crate) async fn flush_batch(&mut self) -> Result<(), ApiProblem> {
+    pub(crate) async fn flush_batch(&mut self) -> Result<(), RequestRefusal> {
         let (places, items): (Vec<u64>, Vec<NewQueueItem>) =
             std::mem::take(&mut self.waiting).into_iter().unzip();
         self.bytes = 0;
@@ -132,8 +143,8 @@ impl ItemImport {
             return Ok(());
         }
         self.admit_items(&items).await?;
-        let now = self.door.clock.now();
-        let verdicts = self.door.stores.items.import_items(&self.tenant, &self.queue, &items, now).await?;
+        let now = self.deps.clock.now();
+        let verdicts = self.deps.items.import_items(&self.tenant, &self.queue, &items, now).await?;
         let mut created = 0;
         for ((index, item), verdict) in places.into_iter().zip(items).zip(verdicts) {
             let problems = match verdict {
@@ -149,7 +160,7 @@ impl ItemImport {
                 }
                 ImportVerdict::Taken => vec![Fault::new("item_id", "another item with this id exists")],
                 ImportVerdict::Refused(problems) => problems,
-                ImportVerdict::NoQueue => return Err(ApiProblem::not_found("queue", &self.queue)),
+                ImportVerdict::NoQueue => return Err(RequestRefusal::not_found("queue", &self.queue)),
             };
             self.refuse_item(index, Some(item.id), problems);
         }
@@ -161,8 +172,8 @@ impl ItemImport {
 
 impl ItemImport {
     /// Checks that the tenant may have `items` more; existing items may be imported again.
-    async fn admit_items(&self, items: &[NewQueueItem]) -> Result<(), ApiProblem> {
-        let (quotas, tenant) = (&self.door.quotas, &self.tenant);
+    async fn admit_items(&self, items: &[NewQueueItem]) -> Result<(), RequestRefusal> {
+        let (quotas, tenant) = (&self.deps.quotas, &self.tenant);
         let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
         let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
         let refused = match quotas.admit_rows(tenant, CountedQuota::QueueItems, count).await {
@@ -172,66 +183,22 @@ impl ItemImport {
             }
             refused => refused,
         };
-        let Err(problem) = refused else { return Ok(()) };
+        let Err(refusal) = refused else { return Ok(()) };
         let keys = items.iter().map(|item| ItemKey { tenant: tenant.clone(), item: item.id.clone() });
         let keys: Vec<ItemRef> = keys.map(ItemRef::Item).collect();
-        let known = self.door.stores.items.load_items(&keys).await?;
-        if known.iter().all(Option::is_some) { Ok(()) } else { Err(problem) }
+        let known = self.deps.items.load_items(&keys).await?;
+        if known.iter().all(Option::is_some) { Ok(()) } else { Err(refusal) }
     }
-}
-
-type UnreadableItem = (Option<ItemId>, Vec<Fault>);
-
-fn read_item(text: &str, tenant: &TenantId, queue: &Name) -> Result<NewQueueItem, UnreadableItem> {
-    let mut fields = JsonFields::of(text, "").map_err(|faults| (None, faults))?;
-    let id = fields.take_text("item_id");
-    let has_id = id.is_some();
-    let id = fields.parse_text("item_id", id, |text| ItemId::parse(text));
-    let payload = fields.raw_json_or_null("payload");
-    if payload.is_none() && !fields.has_fault("payload") {
-        fields.add_fault("payload", "is required");
-    }
-    let priority = fields.take_field("priority").map(parse_priority);
-    if matches!(priority, Some(None)) {
-        fields
-            .add_fault("priority", format!("must be a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}"));
-    }
-    let skills = read_skills(&mut fields);
-    let overlap = fields.whole_number("overlap", 1..=u32::try_from(MAX_OVERLAP).unwrap_or(u32::MAX));
-    let due = fields.take_text("due_at");
-    let due_at = fields.parse_text("due_at", due, |text| {
-        Timestamp::parse(text).map_err(|_| "is not a time like 2026-01-31T12:00:00Z")
-    });
-    fields.finish_fields().map_err(|faults| (id.clone(), faults))?;
-    let Some(payload) = payload else { return Err((id, vec![Fault::new("payload", "is required")])) };
-    let own = ItemOverrides { priority: priority.flatten(), skills, overlap };
-    let id = match (id, has_id) {
-        (Some(id), _) => id,
-        (None, true) => return Err((None, vec![Fault::new("item_id", "cannot be read")])),
-        (None, false) => derive_item_id(tenant, queue, &payload, &own)
-            .ok_or_else(|| (None, vec![Fault::new("item_id", "is required")]))?,
-    };
-    Ok(NewQueueItem { id, payload, own, due_at, waiter: None })
-}
-
-pub(crate) fn read_skills(fields: &mut JsonFields<'_>) -> BTreeSet<Name> {
-    let Some(text) = fields.take_field("skills") else { return BTreeSet::new() };
-    match serde_json::from_str::<BTreeSet<Name>>(text) {
-        Ok(skills) if skills.len() <= MAX_SKILLS => return skills,
-        Ok(_) => fields.add_fault("skills", format!("are more than {MAX_SKILLS}")),
-        Err(error) => fields.add_fault("skills", format!("must be a list of names: {error}")),
-    }
-    BTreeSet::new()
-}
-
-fn parse_priority(text: &str) -> Option<i32> {
-    let number = crate::http::tasks::parse_whole_number::<i32>(text)?;
-    (i64::from(number).abs() <= MAX_PRIORITY).then_some(number)
 }
 
 /// The id of an item without an explicit one, derived from its content: the same content in the same queue
 /// is the same item, so that an import can be repeated.
-fn derive_item_id(tenant: &TenantId, queue: &Name, payload: &RawJson, own: &ItemOverrides) -> Option<ItemId> {
+pub(crate) fn derive_item_id(
+    tenant: &TenantId,
+    queue: &Name,
+    payload: &RawJson,
+    own: &ItemOverrides,
+) -> Option<ItemId> {
     let own = RawJson::from_value(own);
     let parts: [&[u8]; 5] = [
         b"item",

@@ -4,7 +4,6 @@
 //! the requests of many people in one transaction.
 
 pub(crate) mod batcher;
-pub(crate) mod body_lines;
 mod environment;
 pub(crate) mod importing;
 pub(crate) mod item_metrics;

@@ -9,9 +9,9 @@ use millstream_store::assignments::{AssignedWork, AssignmentCaller, AssignmentFi
 use millstream_store::item_service::{ItemCommand, ItemReply};
 use millstream_store::item_store::ItemRef;
 
+use super::batcher::PeopleBatcher;
 use super::refusals::{self, missing_verdict};
-use crate::http::problem::ApiProblem;
-use crate::state::IngressState;
+use crate::refusal::RequestRefusal;
 
 /// A request for work.
 #[derive(Debug)]
@@ -28,28 +28,28 @@ const TRIES: usize = 3;
 const BEGUN: usize = 100;
 
 pub(crate) async fn give_next_work(
-    door: &IngressState,
+    desk: &PeopleBatcher,
     tenant: &TenantId,
     wanted: &WorkRequest,
-) -> Result<NextAssignment, ApiProblem> {
+) -> Result<NextAssignment, RequestRefusal> {
     for _ in 0..TRIES {
         let caller = AssignmentCaller {
             tenant: tenant.clone(),
             person: wanted.person.clone(),
             queues: wanted.queues.clone(),
-            next: door.desk.new_assignment_id(),
+            next: desk.new_assignment_id(),
         };
-        let given = door.desk.next_work(caller).await?.ok_or_else(missing_verdict)?;
+        let given = desk.next_work(caller).await?.ok_or_else(missing_verdict)?;
         let work = match given {
             NextAssignment::Assigned(work) if wanted.start => work,
             NextAssignment::Nothing(PersonIdleReason::OpenLimit) if wanted.start => {
-                return Ok(latest_started(door, tenant, wanted)
+                return Ok(latest_started(desk, tenant, wanted)
                     .await?
                     .unwrap_or(NextAssignment::Nothing(PersonIdleReason::OpenLimit)));
             }
             NextAssignment::Assigned(_) | NextAssignment::Nothing(_) => return Ok(given),
         };
-        if let Some(assignment) = start_assignment(door, tenant, &work.assignment).await? {
+        if let Some(assignment) = start_assignment(desk, tenant, &work.assignment).await? {
             return Ok(NextAssignment::Assigned(Box::new(AssignedWork { assignment, ..*work })));
         }
     }
@@ -57,13 +57,13 @@ pub(crate) async fn give_next_work(
 }
 
 async fn start_assignment(
-    door: &IngressState,
+    desk: &PeopleBatcher,
     tenant: &TenantId,
     one: &ItemAssignment,
-) -> Result<Option<ItemAssignment>, ApiProblem> {
+) -> Result<Option<ItemAssignment>, RequestRefusal> {
     let input = ItemInput::Start { assignment: one.id, person: one.person.clone() };
     let ask = ItemCommand::for_input(ItemRef::Assignment(tenant.clone(), one.id), input);
-    match door.desk.apply_judged(ask).await? {
+    match desk.apply_judged(ask).await? {
         ItemReply::Done { mut work, .. } => Ok(work.assignments.remove(&one.id)),
         ItemReply::Refused { .. } | ItemReply::NoSuchItem => Ok(None),
         ItemReply::Invalid(problems) => Err(refusals::invalid_answer(problems)),
@@ -74,19 +74,19 @@ async fn start_assignment(
 /// At the open limit, the person already has work: returns the latest started assignment that matches the
 /// request.
 async fn latest_started(
-    door: &IngressState,
+    desk: &PeopleBatcher,
     tenant: &TenantId,
     wanted: &WorkRequest,
-) -> Result<Option<NextAssignment>, ApiProblem> {
+) -> Result<Option<NextAssignment>, RequestRefusal> {
     let filter = AssignmentFilter {
         person: Some(wanted.person.clone()),
         status: Some(AssignmentStatus::InProgress),
         ..AssignmentFilter::default()
     };
-    let found = door.stores.assignment_views.list_assignments(tenant, &filter, None, BEGUN).await?;
+    let found = desk.shell.stores.assignment_views.list_assignments(tenant, &filter, None, BEGUN).await?;
     let asked = |one: &ItemAssignment| wanted.queues.is_empty() || wanted.queues.contains(&one.queue);
     let Some(assignment) = found.into_iter().find(asked) else { return Ok(None) };
-    let item = door.desk.load_item(ItemRef::Assignment(tenant.clone(), assignment.id)).await?;
+    let item = desk.load_item(ItemRef::Assignment(tenant.clone(), assignment.id)).await?;
     Ok(item.map(|loaded| {
         let (item, payload) = (loaded.work.item, loaded.work.payload);
         NextAssignment::Assigned(Box::new(AssignedWork { assignment, item, payload, already_assigned: true }))

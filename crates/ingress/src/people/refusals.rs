@@ -1,17 +1,17 @@
-//! Refusals of commands on items and assignments as problems that name the state.
+//! Refusals of commands on items and assignments as refusals that name the state.
 
 use millstream_core::assignment::ItemRefusal;
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_store::StoreError;
 
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
-pub(crate) fn item_refusal(refusal: &ItemRefusal) -> ApiProblem {
+pub(crate) fn item_refusal(refusal: &ItemRefusal) -> RequestRefusal {
     let kind = match refusal {
-        ItemRefusal::NotTheirs(_) => ProblemKind::NotOwner,
-        ItemRefusal::Unknown(_) => ProblemKind::NotFound,
+        ItemRefusal::NotTheirs(_) => RefusalKind::NotOwner,
+        ItemRefusal::Unknown(_) => RefusalKind::NotFound,
         ItemRefusal::ReasonNeeded | ItemRefusal::ReasonTooLong(_) => {
-            return ApiProblem::invalid(vec![Fault::new("reason", refusal.to_string())]);
+            return RequestRefusal::invalid(vec![Fault::new("reason", refusal.to_string())]);
         }
         ItemRefusal::Assignment { .. }
         | ItemRefusal::Item { .. }
@@ -23,26 +23,26 @@ pub(crate) fn item_refusal(refusal: &ItemRefusal) -> ApiProblem {
         | ItemRefusal::NotEligible { .. }
         | ItemRefusal::GivenOn { .. }
         | ItemRefusal::Exhausted { .. }
-        | ItemRefusal::BeingCorrected(_) => ProblemKind::Conflict,
+        | ItemRefusal::BeingCorrected(_) => RefusalKind::Conflict,
     };
-    ApiProblem::new(kind, refusal.to_string())
+    RequestRefusal::new(kind, refusal.to_string())
 }
 
 /// The fault paths are those of the answer.
-pub(crate) fn invalid_answer(faults: Vec<Fault>) -> ApiProblem {
-    let said = ApiProblem::invalid(faults);
-    ApiProblem { kind: ProblemKind::InvalidAnswer, ..said }
+pub(crate) fn invalid_answer(faults: Vec<Fault>) -> RequestRefusal {
+    let said = RequestRefusal::invalid(faults);
+    RequestRefusal { kind: RefusalKind::InvalidAnswer, ..said }
 }
 
-pub(crate) fn contended_item(error: StoreError) -> ApiProblem {
+pub(crate) fn contended_item(error: StoreError) -> RequestRefusal {
     match error {
         StoreError::Contention(_) => {
-            ApiProblem::new(ProblemKind::Busy, "the item is changed by many requests at once; retry")
+            RequestRefusal::new(RefusalKind::Busy, "the item is changed by many requests at once; retry")
         }
         error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_)) => error.into(),
     }
 }
 
-pub(crate) fn missing_verdict() -> ApiProblem {
-    ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")
+pub(crate) fn missing_verdict() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict")
 }

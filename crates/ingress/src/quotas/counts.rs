@@ -16,7 +16,7 @@ use millstream_store::StoreResult;
 use millstream_store::quota_store::UsageQuestion;
 
 use super::TenantQuotas;
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 
 #[derive(Debug, Default)]
 pub(super) struct RowCounts(Mutex<HashMap<CountedQuota, RowCount>>);
@@ -61,7 +61,7 @@ impl TenantQuotas {
         tenant: &TenantId,
         counted: CountedQuota,
         more: u64,
-    ) -> Result<(), ApiProblem> {
+    ) -> Result<(), RequestRefusal> {
         if self.admits_without_counting(tenant, counted, more) {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl TenantQuotas {
                 return Err(QuotaRefusal::without_retry(counted.quota_name(), quota).into());
             }
         }
-        self.recount_rows(&[(tenant.clone(), counted)]).await.map_err(ApiProblem::from)?;
+        self.recount_rows(&[(tenant.clone(), counted)]).await.map_err(RequestRefusal::from)?;
         let mut counts = usage.counts.lock_counts();
         let Some(count) = counts.get_mut(&counted) else { return Ok(()) };
         if count.total().saturating_add(more) > most {

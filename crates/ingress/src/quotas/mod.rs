@@ -5,16 +5,13 @@
 //! rows that this process has admitted since ([`counts`]). Rows that the engine itself creates are not
 //! checked here.
 
-mod admission;
 mod counts;
-mod creations;
 mod held;
 mod rates;
 mod refresh;
 mod request_class;
 mod tenant_quotas;
 
-pub(crate) use admission::{HeldPlace, StartCharge};
 pub(crate) use held::{HeldQuota, QuotaPermit};
 pub(crate) use rates::RateQuota;
 pub(crate) use refresh::refresh_quotas;

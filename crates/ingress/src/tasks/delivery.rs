@@ -17,7 +17,7 @@ use millstream_store::StoreResult;
 use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
 use millstream_store::outcome::{self, ActionAttempt};
 
-use crate::state::IngressState;
+use super::TaskDeps;
 use crate::tasks::handed_out_tasks::HeldTask;
 
 /// How long a task that this build cannot prepare is not leased again.
@@ -35,14 +35,14 @@ pub(crate) struct ReadyTask {
 /// Prepares the leased actions. An action that cannot become a task is settled, or postponed when this
 /// build cannot read its definition: another build may.
 pub(crate) async fn prepare_tasks(
-    door: &IngressState,
+    deps: &TaskDeps,
     leased: Vec<LeasedAction>,
     asked: Timestamp,
 ) -> StoreResult<Vec<ReadyTask>> {
     let mut tasks = Vec::with_capacity(leased.len());
     for action in leased {
         let key = &action.lease.key;
-        let found = door
+        let found = deps
             .machines
             .find_machine(&key.execution.tenant, &action.definition.name, Some(action.definition.version))
             .await;
@@ -50,21 +50,21 @@ pub(crate) async fn prepare_tasks(
             Ok(Some((_, machine))) => machine,
             Ok(None) | Err(_) => {
                 tracing::error!(action.key = %key, "the definition of a task cannot be read by this process");
-                postpone_task(door, &action).await?;
+                postpone_task(deps, &action).await?;
                 continue;
             }
         };
         let Some(spec) = machine.action_spec(&key.action) else {
-            postpone_task(door, &action).await?;
+            postpone_task(deps, &action).await?;
             continue;
         };
-        match input_of_task(door, &machine, spec, &action).await? {
+        match input_of_task(deps, &machine, spec, &action).await? {
             Ok(input) => {
                 let limit = schedule::attempt_timeout(&spec.timeouts, action.ready_at, asked);
-                door.handed.put_task(HeldTask::from(&action));
+                deps.handed.put_task(HeldTask::from(&action));
                 tasks.push(ReadyTask { deadline: asked.plus(limit), action, input });
             }
-            Err(Some(error)) => give_up_task(door, spec, &action, error).await?,
+            Err(Some(error)) => give_up_task(deps, spec, &action, error).await?,
             // The lease has moved on.
             Err(None) => {}
         }
@@ -74,13 +74,13 @@ pub(crate) async fn prepare_tasks(
 
 /// The input, or the error with which the task is given up; `None` when the lease is gone.
 async fn input_of_task(
-    door: &IngressState,
+    deps: &TaskDeps,
     machine: &Arc<Machine>,
     spec: &ActionSpec,
     action: &LeasedAction,
 ) -> StoreResult<std::result::Result<TaskInput, Option<ActionFailure>>> {
     if let Some(error) =
-        schedule::missed_timeout(&spec.timeouts, action.attempt, action.ready_at, door.clock.now())
+        schedule::missed_timeout(&spec.timeouts, action.attempt, action.ready_at, deps.clock.now())
     {
         return Ok(Err(Some(error)));
     }
@@ -95,10 +95,10 @@ async fn input_of_task(
     }
     let input = match (&action.input, &action.scope) {
         (Some(input), _) => input.clone(),
-        (None, Some(scope)) => match render_input(door, machine, action, scope).await {
+        (None, Some(scope)) => match render_input(deps, machine, action, scope).await {
             Ok(input) => {
                 let recorded = [(action.lease.clone(), input.clone())];
-                if door.stores.actions.record_inputs(&recorded).await? != [true] {
+                if deps.actions.record_inputs(&recorded).await? != [true] {
                     return Ok(Err(None));
                 }
                 input
@@ -119,7 +119,7 @@ async fn input_of_task(
 
 /// Renders the input of a task: inline if that is cheap, else on the pool.
 async fn render_input(
-    door: &IngressState,
+    deps: &TaskDeps,
     machine: &Arc<Machine>,
     action: &LeasedAction,
     scope: &RawJson,
@@ -137,7 +137,7 @@ async fn render_input(
     match render(machine, action, scope, EvaluationPool::inline()) {
         Err(RenderError::Stopped) => {
             let (machine, action, scope) = (machine.clone(), action.clone(), scope.clone());
-            let rendered = door.machines.evaluations.run(move |stop| render(&machine, &action, &scope, stop));
+            let rendered = deps.machines.evaluations.run(move |stop| render(&machine, &action, &scope, stop));
             rendered.await.unwrap_or(Err(RenderError::Stopped))
         }
         rendered @ (Ok(_) | Err(RenderError::Failed(_))) => rendered,
@@ -145,7 +145,7 @@ async fn render_input(
 }
 
 async fn give_up_task(
-    door: &IngressState,
+    deps: &TaskDeps,
     spec: &ActionSpec,
     action: &LeasedAction,
     error: ActionFailure,
@@ -160,22 +160,22 @@ async fn give_up_task(
         AttemptOutcome::Permanent { error },
         0.0,
     );
-    let now = door.clock.now();
+    let now = deps.clock.now();
     let outcome =
-        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
+        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*deps.entropy));
     let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
-    door.reports.settle_task(settlement).await?;
-    door.board.end_lease(&action.lease.key.execution.tenant);
+    deps.reports.settle_task(settlement).await?;
+    deps.board.end_lease(&action.lease.key.execution.tenant);
     Ok(())
 }
 
 /// Postpones the task. Not released at once, because the next waiting worker would lease it in the same
 /// moment.
-async fn postpone_task(door: &IngressState, action: &LeasedAction) -> StoreResult<()> {
-    let outcome = SettleOutcome::Postponed { at: door.clock.now().plus(FOREIGN_PATIENCE), error: None };
+async fn postpone_task(deps: &TaskDeps, action: &LeasedAction) -> StoreResult<()> {
+    let outcome = SettleOutcome::Postponed { at: deps.clock.now().plus(FOREIGN_PATIENCE), error: None };
     let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
-    door.reports.settle_task(settlement).await?;
-    door.board.end_lease(&action.lease.key.execution.tenant);
+    deps.reports.settle_task(settlement).await?;
+    deps.board.end_lease(&action.lease.key.execution.tenant);
     Ok(())
 }
 

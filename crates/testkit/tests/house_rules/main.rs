@@ -13,6 +13,7 @@ mod allow_list;
 mod dependencies;
 mod layout;
 mod metric_labels;
+mod module_cycles;
 mod names;
 mod purity;
 mod tree;

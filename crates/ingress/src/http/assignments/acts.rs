@@ -13,11 +13,11 @@ use millstream_core::permission::Permission;
 use super::next::required_person;
 use super::views::AssignmentOut;
 use crate::auth::TenantCaller;
-use crate::fields::JsonFields;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::read_json_body;
-use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// Body limit. Larger than the answer limit, so that a slightly oversized answer is rejected as an invalid
@@ -79,18 +79,18 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ROWS.iter().map(route).collect()
 }
 
-pub(super) fn parse_assignment_id(text: &str) -> Result<AssignmentId, ApiProblem> {
-    let id = uuid::Uuid::parse_str(text).map_err(|_| ApiProblem::not_found("assignment", text))?;
+pub(super) fn parse_assignment_id(text: &str) -> Result<AssignmentId, RequestRefusal> {
+    let id = uuid::Uuid::parse_str(text).map_err(|_| RequestRefusal::not_found("assignment", text))?;
     Ok(AssignmentId(id))
 }
 
 pub(super) fn view_assignment(
     mut work: ItemAggregate,
     id: AssignmentId,
-) -> Result<AssignmentOut, ApiProblem> {
+) -> Result<AssignmentOut, RequestRefusal> {
     let one = work.assignments.remove(&id);
     Ok(one
-        .ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the assignment is not among its item's"))?
+        .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the assignment is not among its item's"))?
         .into())
 }
 
@@ -100,26 +100,26 @@ async fn act_on_assignment(
     id: &str,
     kind: ItemInputKind,
     request: Request,
-) -> Result<Json<AssignmentOut>, ApiProblem> {
+) -> Result<Json<AssignmentOut>, RequestRefusal> {
     let assignment = parse_assignment_id(id)?;
     let body = read_json_body(door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let person = required_person(&mut fields);
     let answer = if kind == ItemInputKind::Submit { fields.raw_json_or_null("answer") } else { None };
     if kind == ItemInputKind::Submit && answer.is_none() && !fields.has_fault("answer") {
         fields.add_fault("answer", "is required");
     }
     let reason = if kind == ItemInputKind::Skip { fields.take_text("reason") } else { None };
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     // Unreachable: a missing person is a fault, which `finish` reports.
-    let Some(person) = person else { return Err(ApiProblem::bad_request("person is missing")) };
+    let Some(person) = person else { return Err(RequestRefusal::bad_request("person is missing")) };
     caller.require_person(&person)?;
     let input = match (kind, answer) {
         (ItemInputKind::Start, _) => ItemInput::Start { assignment, person },
         (ItemInputKind::Submit, Some(answer)) => ItemInput::Submit { assignment, person, answer },
         (ItemInputKind::Skip, _) => ItemInput::Skip { assignment, person, reason: reason.map(String::from) },
         (ItemInputKind::Heartbeat, _) => ItemInput::Heartbeat { assignment, person },
-        (_, _) => return Err(ApiProblem::bad_request("answer is missing")),
+        (_, _) => return Err(RequestRefusal::bad_request("answer is missing")),
     };
     let work = door.desk.apply_to_assignment(&caller.tenant, assignment, input).await?;
     Ok(Json(view_assignment(work, assignment)?))

@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use super::views::AssignmentOut;
 use crate::auth::TenantCaller;
-use crate::fields::JsonFields;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
 use crate::http::items::views::ItemOut;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::read_json_body;
 use crate::people::next_work::{self, WorkRequest};
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
@@ -71,19 +71,19 @@ async fn next_assignment(
     caller: TenantCaller,
     params: QueryParams,
     request: Request,
-) -> Result<Json<NextAssignmentOut>, ApiProblem> {
+) -> Result<Json<NextAssignmentOut>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let person = required_person(&mut fields);
     let queues = queue_names(&mut fields);
     let start = optional_flag(&mut fields, "start");
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     // Unreachable: a missing person is a fault, which `finish` reports.
-    let Some(person) = person else { return Err(ApiProblem::bad_request("person is missing")) };
+    let Some(person) = person else { return Err(RequestRefusal::bad_request("person is missing")) };
     caller.require_person(&person)?;
     let wanted = WorkRequest { person, queues, start };
-    Ok(Json(next_work::give_next_work(&door, &caller.tenant, &wanted).await?.into()))
+    Ok(Json(next_work::give_next_work(&door.desk, &caller.tenant, &wanted).await?.into()))
 }
 
 pub(super) fn required_person(fields: &mut JsonFields<'_>) -> Option<PersonId> {

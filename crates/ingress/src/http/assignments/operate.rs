@@ -13,11 +13,11 @@ use serde::Serialize;
 use super::acts::{parse_assignment_id, view_assignment};
 use super::views::AssignmentOut;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
-use crate::http::problem::ApiProblem;
+use crate::http::body::{MediaType, read_body};
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 16 * 1024;
@@ -54,20 +54,17 @@ async fn read_person_field(
     door: &IngressState,
     request: Request,
     field: &'static str,
-) -> Result<Option<PersonId>, ApiProblem> {
+) -> Result<Option<PersonId>, RequestRefusal> {
     let (parts, body) = request.into_parts();
-    let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(door, &parts, body, BODY_BYTES).await?;
     if body.is_empty() {
         return Ok(None);
     }
     MediaType::of(&parts.headers, &[MediaType::Json])?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let given = fields.take_text(field);
     let person = fields.parse_text(field, given, |text| PersonId::parse(text));
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     Ok(person)
 }
 
@@ -77,7 +74,7 @@ async fn apply_operator_input(
     id: AssignmentId,
     next: AssignmentId,
     input: ItemInput,
-) -> Result<Json<AssignmentFollowedOut>, ApiProblem> {
+) -> Result<Json<AssignmentFollowedOut>, RequestRefusal> {
     let mut work = door.desk.apply_to_assignment(&caller.tenant, id, input).await?;
     let next = work.assignments.remove(&next).map(AssignmentOut::from);
     Ok(Json(AssignmentFollowedOut { assignment: view_assignment(work, id)?, next }))
@@ -89,13 +86,13 @@ async fn reassign_assignment(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<AssignmentFollowedOut>, ApiProblem> {
+) -> Result<Json<AssignmentFollowedOut>, RequestRefusal> {
     params.finish_params()?;
     let assignment = parse_assignment_id(&id)?;
     let to = read_person_field(&door, request, "to").await?;
     let item = door.desk.load_item(ItemRef::Assignment(caller.tenant.clone(), assignment)).await?;
     let one = item.as_ref().and_then(|item| item.work.assignments.get(&assignment));
-    let Some(one) = one else { return Err(ApiProblem::not_found("assignment", assignment)) };
+    let Some(one) = one else { return Err(RequestRefusal::not_found("assignment", assignment)) };
     let (next, by) = (door.desk.new_assignment_id(), caller.actor.clone());
     let input = if one.status.is_open() {
         ItemInput::Revoke { assignment, to, next, by }
@@ -111,7 +108,7 @@ async fn correct_assignment(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<AssignmentFollowedOut>, ApiProblem> {
+) -> Result<Json<AssignmentFollowedOut>, RequestRefusal> {
     params.finish_params()?;
     let assignment = parse_assignment_id(&id)?;
     let person = read_person_field(&door, request, "person").await?;

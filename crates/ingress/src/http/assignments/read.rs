@@ -14,10 +14,10 @@ use super::acts::{parse_assignment_id, view_assignment};
 use super::views::AssignmentOut;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -46,7 +46,7 @@ async fn list_assignments(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<AssignmentOut>>, ApiProblem> {
+) -> Result<Json<PageOut<AssignmentOut>>, RequestRefusal> {
     let filter = AssignmentFilter {
         queue: params.parse_param("queue", |text| Name::parse(text)),
         status: params.parse_word("status", AssignmentStatus::ALL),
@@ -67,10 +67,10 @@ async fn get_assignment(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<AssignmentOut>, ApiProblem> {
+) -> Result<Json<AssignmentOut>, RequestRefusal> {
     params.finish_params()?;
     let id = parse_assignment_id(&id)?;
     let found = door.desk.load_item(ItemRef::Assignment(caller.tenant, id)).await?;
-    let loaded = found.ok_or_else(|| ApiProblem::not_found("assignment", id))?;
+    let loaded = found.ok_or_else(|| RequestRefusal::not_found("assignment", id))?;
     Ok(Json(view_assignment(loaded.work, id)?))
 }

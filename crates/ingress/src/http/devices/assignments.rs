@@ -16,11 +16,11 @@ use crate::auth::TenantCaller;
 use crate::devices::assignments::{self, DeviceAssignment};
 use crate::devices::heartbeat;
 use crate::gate::RequestSlot;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::LONGEST_WAIT;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::tasks::lease_request::LONGEST_WAIT;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
@@ -73,17 +73,17 @@ async fn get_device_assignments(
     slot: RequestSlot,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<DeviceAssignmentsOut>, ApiProblem> {
+) -> Result<Json<DeviceAssignmentsOut>, RequestRefusal> {
     let wait = params.parse_param("wait", parse_wait_seconds).unwrap_or_default();
     let if_version = params.take_param("if_version");
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
-    heartbeat::find_device(&door, &key).await?;
+    heartbeat::find_device(&door.devices, &key).await?;
     if !wait.is_zero() {
         // A waiting request holds no slot among the requests in flight.
         slot.give_back();
     }
-    let all = assignments::wait_for_change(&door, &key, if_version.as_deref(), wait).await?;
+    let all = assignments::wait_for_change(&door.devices, &key, if_version.as_deref(), wait).await?;
     let version = assignments::version_tag(&all);
     Ok(Json(DeviceAssignmentsOut::of(all, version)))
 }

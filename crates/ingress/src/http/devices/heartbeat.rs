@@ -4,23 +4,20 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::{DeviceReport, SeatProgress, SeatStatus, SeatToken};
-use millstream_core::id::{DeviceKey, RunId};
+use millstream_core::claim::{SeatProgress, SeatStatus, SeatToken};
+use millstream_core::id::RunId;
 use millstream_core::permission::Permission;
-use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::views::fraction_faults;
 use crate::auth::TenantCaller;
-use crate::devices::batcher::SEATS;
-use crate::devices::heartbeat::{self, HeartbeatReply, HeartbeatRun};
-use crate::http::problem::{ApiProblem, SeatHolderOut};
+use crate::devices::heartbeat::{self, DeviceReadings, HeartbeatReply, HeartbeatRun};
+use crate::http::body::read_json_body;
+use crate::http::problem::SeatHolderOut;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::runs::acts::MAX_NOTE;
 use crate::http::strict_json::{StrictObject, decode_object, objects, whole, whole_or_none};
-use crate::http::tasks::read_json_body;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 512 * 1024;
@@ -38,26 +35,26 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(crate) struct DeviceHeartbeatRequest {
-    pub(crate) load: Option<f64>,
-    pub(crate) quality: Option<f64>,
+struct DeviceHeartbeatRequest {
+    load: Option<f64>,
+    quality: Option<f64>,
     #[serde(default, deserialize_with = "whole_or_none")]
-    pub(crate) battery: Option<u8>,
-    pub(crate) on_battery: Option<bool>,
+    battery: Option<u8>,
+    on_battery: Option<bool>,
     #[serde(default, deserialize_with = "objects")]
-    pub(crate) runs: Vec<RunHeartbeatRequest>,
+    runs: Vec<RunHeartbeatRequest>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(crate) struct RunHeartbeatRequest {
-    pub(crate) run_id: RunId,
+struct RunHeartbeatRequest {
+    run_id: RunId,
     #[serde(default, deserialize_with = "whole")]
-    pub(crate) seat: u16,
+    seat: u16,
     #[serde(deserialize_with = "whole")]
-    pub(crate) token: i64,
+    token: i64,
     #[serde(default, deserialize_with = "steps")]
-    pub(crate) progress: Option<SeatProgress>,
+    progress: Option<SeatProgress>,
 }
 
 fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SeatProgress>, D::Error> {
@@ -106,54 +103,23 @@ async fn heartbeat_device(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<DeviceHeartbeatOut>, ApiProblem> {
+) -> Result<Json<DeviceHeartbeatOut>, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let given: DeviceHeartbeatRequest = decode_object(body.json()?).map_err(ApiProblem::invalid)?;
-    let runs = record_heartbeat(&door, &key, given).await?;
+    let given: DeviceHeartbeatRequest = decode_object(body.json()?).map_err(RequestRefusal::invalid)?;
+    let runs = heartbeat::record_heartbeat(&door.devices, &key, given.into()).await?;
     Ok(Json(DeviceHeartbeatOut {
         runs: runs.into_iter().map(|(said, heard)| view_run_heartbeat(said, heard)).collect(),
     }))
 }
 
-/// Records a heartbeat. A field that is left out keeps its known value.
-pub(crate) async fn record_heartbeat(
-    door: &IngressState,
-    key: &DeviceKey,
-    given: DeviceHeartbeatRequest,
-) -> Result<Vec<(HeartbeatRun, HeartbeatReply)>, ApiProblem> {
-    let known = heartbeat::find_device(door, key).await?.device;
-    let device = DeviceReport {
-        load: given.load.unwrap_or(known.load),
-        quality: given.quality.unwrap_or(known.quality),
-        battery: given.battery.or(known.battery),
-        on_battery: given.on_battery.unwrap_or(known.on_battery),
-        ..known
-    };
-    let mut faults = fraction_faults(device.load, device.quality, device.battery);
-    faults.extend(run_limit_faults(&given.runs));
-    if !faults.is_empty() {
-        return Err(ApiProblem::invalid(faults));
+impl From<DeviceHeartbeatRequest> for DeviceReadings {
+    fn from(given: DeviceHeartbeatRequest) -> Self {
+        let DeviceHeartbeatRequest { load, quality, battery, on_battery, runs } = given;
+        let runs = runs.into_iter().map(HeartbeatRun::from).collect();
+        Self { load, quality, battery, on_battery, runs }
     }
-    let said: Vec<HeartbeatRun> = given.runs.into_iter().map(HeartbeatRun::from).collect();
-    let heard = heartbeat::record_heartbeat(door, key, device, &said).await?;
-    Ok(said.into_iter().zip(heard).collect())
-}
-
-fn run_limit_faults(runs: &[RunHeartbeatRequest]) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    if runs.len() > SEATS {
-        faults.push(Fault::new("runs", format!("has {} items, at most {SEATS} are allowed", runs.len())));
-    }
-    for (at, run) in runs.iter().enumerate() {
-        let note = run.progress.as_ref().and_then(|progress| progress.note.as_ref());
-        if note.is_some_and(|note| note.chars().count() > MAX_NOTE) {
-            let path = format!("runs[{at}].progress.note");
-            faults.push(Fault::new(path, format!("has more than {MAX_NOTE} characters")));
-        }
-    }
-    faults
 }
 
 impl From<RunHeartbeatRequest> for HeartbeatRun {

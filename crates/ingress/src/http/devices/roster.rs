@@ -13,13 +13,14 @@ use millstream_core::status::PauseState;
 use super::views::{DeviceOut, NewDeviceRequest};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
+use crate::devices::registration::{self, DeviceRegistration};
 use crate::devices::{heartbeat, leave};
-use crate::http::problem::ApiProblem;
+use crate::http::body::read_json_body;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::strict_json::decode_object;
-use crate::http::tasks::read_json_body;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
@@ -68,21 +69,23 @@ async fn put_device(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let given: NewDeviceRequest = decode_object(body.json()?).map_err(ApiProblem::invalid)?;
-    let device = given.into_device(key.device.clone(), door.clock.now()).map_err(ApiProblem::invalid)?;
-    door.hear_device(&caller.tenant, device).await?;
-    Ok(Json(heartbeat::find_device(&door, &key).await?.into()))
+    let given: NewDeviceRequest = decode_object(body.json()?).map_err(RequestRefusal::invalid)?;
+    let device = DeviceRegistration::from(given)
+        .into_device(key.device.clone(), door.clock.now())
+        .map_err(RequestRefusal::invalid)?;
+    registration::register_device(&door.devices, &caller.tenant, device).await?;
+    Ok(Json(heartbeat::find_device(&door.devices, &key).await?.into()))
 }
 
 async fn list_devices(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<DeviceOut>>, ApiProblem> {
+) -> Result<Json<PageOut<DeviceOut>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::Devices, |text| DeviceId::parse(text).ok());
     params.finish_params()?;
@@ -96,10 +99,10 @@ async fn get_device(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
-    Ok(Json(heartbeat::find_device(&door, &key).await?.into()))
+    Ok(Json(heartbeat::find_device(&door.devices, &key).await?.into()))
 }
 
 async fn pause_device(
@@ -107,7 +110,7 @@ async fn pause_device(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     set_device_pause(&door, &caller, &id, PauseState::Paused).await
 }
@@ -117,7 +120,7 @@ async fn resume_device(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     set_device_pause(&door, &caller, &id, PauseState::Running).await
 }
@@ -127,11 +130,11 @@ async fn set_device_pause(
     caller: &TenantCaller,
     id: &str,
     pause: PauseState,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     let key = heartbeat::parse_device_key(caller, id)?;
     door.stores.devices.pause_devices(std::slice::from_ref(&key), pause).await?;
-    door.fleet.rosters.invalidate_tenant(&key.tenant);
-    Ok(Json(heartbeat::find_device(door, &key).await?.into()))
+    door.devices.fleet.rosters.invalidate_tenant(&key.tenant);
+    Ok(Json(heartbeat::find_device(&door.devices, &key).await?.into()))
 }
 
 async fn delete_device(
@@ -139,9 +142,9 @@ async fn delete_device(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<StatusCode, ApiProblem> {
+) -> Result<StatusCode, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
-    leave::remove_device(&door, &key).await?;
+    leave::remove_device(&door.devices, &key).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -17,9 +17,9 @@ use super::assignments::DeviceAssignmentsOut;
 use crate::auth::TenantCaller;
 use crate::devices::heartbeat;
 use crate::devices::watch::{self, AssignmentList, AssignmentWatch};
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -45,14 +45,14 @@ async fn stream_assignments(
     Path(id): Path<String>,
     headers: HeaderMap,
     mut params: QueryParams,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let if_version = params.take_param("if_version");
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     // An unreadable `Last-Event-ID` counts as the version of another list.
     let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
-    let watch = watch::watch_assignments(door, key, resumed.or(if_version)).await?;
+    let watch = watch::watch_assignments(door.devices.clone(), key, resumed.or(if_version)).await?;
     let events = futures::stream::unfold(watch, |mut watch| async move {
         let event = next_message(&mut watch).await?;
         Some((Ok::<_, Infallible>(event), watch))

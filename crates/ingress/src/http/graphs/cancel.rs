@@ -15,10 +15,10 @@ use crate::graphs::cancel::{self, GraphCancellation};
 use crate::graphs::edit::{self, GraphCaller};
 use crate::graphs::find;
 use crate::http::interventions::read_reason;
-use crate::http::problem::ApiProblem;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -44,7 +44,7 @@ async fn cancel_graph(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
@@ -52,7 +52,7 @@ async fn cancel_graph(
     let reason = read_reason(&door, &parts.headers, body).await?;
     let patience = prefer.granted_wait(Some(edit::WAIT), door.options.max_wait);
     let asker = GraphCaller { caller: &caller, trace: &trace, slot: &slot, patience };
-    let (cancelled, found) = cancel::cancel_graph(&door, asker, graph, reason).await?;
+    let (cancelled, found) = cancel::cancel_graph(&door.graphs, asker, graph, reason).await?;
     let status = match cancelled {
         GraphCancellation::Ended => StatusCode::OK,
         GraphCancellation::NotYet => StatusCode::ACCEPTED,

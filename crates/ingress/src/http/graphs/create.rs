@@ -15,15 +15,15 @@ use serde::Deserialize;
 use super::json;
 use super::views::GraphOut;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::gate::RequestSlot;
 use crate::graphs::create::{self, GraphCreation, GraphToCreate};
 use crate::graphs::{find, run_off_runtime};
-use crate::http::event_draft;
-use crate::http::problem::ApiProblem;
+use crate::http::body::{MediaType, RequestBody, read_body};
+use crate::http::query::QueryParams;
 use crate::http::route::{LocationHeader, Route};
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -68,23 +68,20 @@ async fn create_graph(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.graph_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.graph_bytes).await?;
     let bytes = body.text()?.len();
     // The body's bytes stay charged until the answer: the decoded graph is as large.
     let (wish, _paid) = run_off_runtime(&door.machines.graph_work, bytes, move || {
         (read_new_graph(&body, idempotency_key), body)
     })
     .await?;
-    let (made, found) = create::create_graph(&door, &caller, &trace, &slot, wish?).await?;
+    let (made, found) = create::create_graph(&door.graphs, &caller, &trace, &slot, wish?).await?;
     let status = match made {
         GraphCreation::Created => StatusCode::CREATED,
         GraphCreation::Existed => StatusCode::OK,
@@ -98,14 +95,17 @@ async fn create_graph(
     Ok(response)
 }
 
-fn read_new_graph(body: &RequestBody, idempotency_key: Option<String>) -> Result<GraphToCreate, ApiProblem> {
+fn read_new_graph(
+    body: &RequestBody,
+    idempotency_key: Option<String>,
+) -> Result<GraphToCreate, RequestRefusal> {
     let text = body.json()?;
     let NewGraphRequest { graph_id, name, description, input, options, nodes } =
-        json::decode_json(text, "").map_err(ApiProblem::invalid)?;
+        json::decode_json(text, "").map_err(RequestRefusal::invalid)?;
     let spec = GraphSpec { name, description, input, options, nodes };
     let faults = json::graph_depth_faults(&spec);
     if !faults.is_empty() {
-        return Err(ApiProblem::invalid(faults));
+        return Err(RequestRefusal::invalid(faults));
     }
     Ok(GraphToCreate { id: graph_id, spec, idempotency_key, bytes: text.len() })
 }

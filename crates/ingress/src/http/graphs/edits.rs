@@ -12,17 +12,17 @@ use millstream_core::permission::Permission;
 use super::json;
 use super::views::{GraphEditAcceptedOut, GraphEditedOut};
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
 use crate::graphs::edit::{self, EditsToApply, GraphCaller, GraphEditOutcome};
 use crate::graphs::find;
-use crate::http::event_draft;
-use crate::http::problem::ApiProblem;
+use crate::http::body::{MediaType, read_body};
+use crate::http::fields::JsonFields;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -46,23 +46,20 @@ async fn edit_graph(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let prefer = PreferHeader::of(&parts.headers)?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.message_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.message_bytes).await?;
     let wish = read_edit_request(body.json()?, idempotency_key)?;
     let patience = prefer.granted_wait(Some(edit::WAIT), door.options.max_wait);
     let asker = GraphCaller { caller: &caller, trace: &trace, slot: &slot, patience };
     let graph_id = graph.execution.clone();
-    match edit::edit_graph(&door, asker, graph, wish).await? {
+    match edit::edit_graph(&door.graphs, asker, graph, wish).await? {
         GraphEditOutcome::Applied { revision } => {
             Ok((StatusCode::OK, Json(GraphEditedOut { graph_id, revision })).into_response())
         }
@@ -77,8 +74,8 @@ async fn edit_graph(
     }
 }
 
-fn read_edit_request(text: &str, idempotency_key: Option<String>) -> Result<EditsToApply, ApiProblem> {
-    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+fn read_edit_request(text: &str, idempotency_key: Option<String>) -> Result<EditsToApply, RequestRefusal> {
+    let mut fields = JsonFields::of(text, "").map_err(RequestRefusal::invalid)?;
     let expected_revision = fields.whole_number("expected_revision", 0..=u32::MAX);
     if expected_revision.is_none() && !fields.has_fault("expected_revision") {
         fields.add_fault("expected_revision", "is required: the revision that the edits are based on");
@@ -87,7 +84,7 @@ fn read_edit_request(text: &str, idempotency_key: Option<String>) -> Result<Edit
     if edits.is_none() && !fields.has_fault("edits") {
         fields.add_fault("edits", "is required");
     }
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let (expected_revision, edits) = (expected_revision.unwrap_or_default(), edits.unwrap_or_default());
     Ok(EditsToApply { expected_revision, edits, idempotency_key })
 }

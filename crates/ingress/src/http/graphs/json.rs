@@ -5,7 +5,7 @@ use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::raw::RawJson;
 use serde::de::DeserializeOwned;
 
-use crate::edited_input::without_place;
+use crate::http::edited_input::without_place;
 
 /// Decodes the text at the path `at` of the request. The text is known to be valid JSON.
 pub(in crate::http) fn decode_json<T: DeserializeOwned>(text: &str, at: &str) -> Result<T, Vec<Fault>> {

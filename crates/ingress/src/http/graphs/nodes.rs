@@ -13,10 +13,10 @@ use super::views::{NodeLogOut, NodeOut};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::graphs::{find, nodes};
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -46,16 +46,17 @@ async fn list_nodes(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<NodeOut>>, ApiProblem> {
+) -> Result<Json<PageOut<NodeOut>>, RequestRefusal> {
     let status = params.parse_word("status", NodeStatus::ALL);
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::Nodes, |text| Name::parse(text).ok());
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
-    nodes::check_graph_exists(&door, &graph).await?;
+    nodes::check_graph_exists(&door.graphs, &graph).await?;
     let filter = NodeFilter { statuses: status.into_iter().collect(), ids: Vec::new() };
     let found =
-        nodes::list_nodes(&door, &graph, &filter, after, limit, |view| Ok(NodeOut::brief(view))).await?;
+        nodes::list_nodes(&door.graphs, &graph, &filter, after, limit, |view| Ok(NodeOut::brief(view)))
+            .await?;
     let cursor = |(node, _): &(NodeId, NodeOut)| cursor::encode(CursorList::Nodes, node);
     Ok(Json(PageOut::of(found, limit, cursor, |(_, node)| node)))
 }
@@ -65,11 +66,11 @@ async fn get_node(
     caller: TenantCaller,
     Path((id, node)): Path<(String, String)>,
     params: QueryParams,
-) -> Result<Json<NodeOut>, ApiProblem> {
+) -> Result<Json<NodeOut>, RequestRefusal> {
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
-    let view = nodes::find_node(&door, &graph, &nodes::parse_node_id(&node)?).await?;
-    let beyond = nodes::node_details(&door, &graph, &view).await?;
+    let view = nodes::find_node(&door.graphs, &graph, &nodes::parse_node_id(&node)?).await?;
+    let beyond = nodes::node_details(&door.graphs, &graph, &view).await?;
     Ok(Json(NodeOut::whole(view, beyond)))
 }
 
@@ -78,14 +79,14 @@ async fn get_node_logs(
     caller: TenantCaller,
     Path((id, node)): Path<(String, String)>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<NodeLogOut>>, ApiProblem> {
+) -> Result<Json<PageOut<NodeLogOut>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after =
         params.parse_cursor(CursorList::NodeLogs, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
     let node = nodes::parse_node_id(&node)?;
-    let found = nodes::list_logs(&door, &graph, &node, after.unwrap_or(0), limit + 1).await?;
+    let found = nodes::list_logs(&door.graphs, &graph, &node, after.unwrap_or(0), limit + 1).await?;
     let cursor = |last: &LogView| cursor::encode(CursorList::NodeLogs, last.position);
     Ok(Json(PageOut::of(found, limit, cursor, NodeLogOut::from)))
 }

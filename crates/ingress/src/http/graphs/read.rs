@@ -11,10 +11,10 @@ use super::views::{GraphOut, GraphStatus};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::graphs::find;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -37,9 +37,9 @@ async fn get_graph(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<GraphOut>, ApiProblem> {
+) -> Result<Json<GraphOut>, RequestRefusal> {
     params.finish_params()?;
-    let found = find::find_graph(&door, &find::parse_graph_key(&caller, &id)?).await?;
+    let found = find::find_graph(&door.graphs, &find::parse_graph_key(&caller, &id)?).await?;
     GraphOut::try_from(found).map(Json).map_err(find::unreadable_graph)
 }
 
@@ -47,12 +47,12 @@ async fn list_graphs(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<GraphOut>>, ApiProblem> {
+) -> Result<Json<PageOut<GraphOut>>, RequestRefusal> {
     let status = params.parse_word("status", GraphStatus::ALL).map(GraphStatus::of_execution);
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Graphs, |text| text.parse().ok().map(AcceptNo));
     params.finish_params()?;
-    let found = find::list_graphs(&door, &caller, status, after, limit, GraphOut::brief).await?;
+    let found = find::list_graphs(&door.graphs, &caller, status, after, limit, GraphOut::brief).await?;
     let cursor = |(position, _): &(AcceptNo, GraphOut)| cursor::encode(CursorList::Graphs, position.0);
     Ok(Json(PageOut::of(found, limit, cursor, |(_, graph)| graph)))
 }

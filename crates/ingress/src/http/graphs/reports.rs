@@ -14,15 +14,16 @@ use serde::Serialize;
 use super::edits::decode_edits;
 use super::views::NodeOut;
 use crate::auth::TenantCaller;
-use crate::fields::JsonFields;
 use crate::graphs::attempt::AttemptReference;
 use crate::graphs::progress::{self, ProgressReport};
 use crate::graphs::result::{self, NodeResultReport};
 use crate::graphs::{find, nodes};
-use crate::http::problem::ApiProblem;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::{read_json_body, read_token};
-use crate::query::QueryParams;
+use crate::http::tasks::read_token;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -54,11 +55,11 @@ async fn report_result(
     Path((id, node)): Path<(String, String)>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<NodeOut>, ApiProblem> {
+) -> Result<Json<NodeOut>, RequestRefusal> {
     params.finish_params()?;
     let (graph, node) = (find::parse_graph_key(&caller, &id)?, nodes::parse_node_id(&node)?);
     let body = read_json_body(&door, request, door.options.limits.message_bytes).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let said = read_attempt_reference(&mut fields);
     let status = required_status(&mut fields);
     let result = fields.raw_json_or_null("result");
@@ -69,11 +70,11 @@ async fn report_result(
     let error = fields.take_text("error").map(|text| text.chars().take(MAX_ERROR_CHARS).collect());
     let edits = decode_edits(&mut fields).unwrap_or_default();
     let logs = fields.take_text("logs").unwrap_or_default().into_owned();
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     // Unreachable: a missing status is a fault, which `finish` reports.
     let status = status.unwrap_or(NodeStatus::TaskError);
     let report = NodeResultReport { status, result, error, edits, logs };
-    let view = result::report_result(&door, &trace, &graph, &node, &said, report).await?;
+    let view = result::report_result(&door.graphs, &trace, &graph, &node, &said, report).await?;
     Ok(Json(NodeOut::brief(view)))
 }
 
@@ -89,20 +90,20 @@ async fn report_progress(
     Path((id, node)): Path<(String, String)>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<NodeLeaseOut>, ApiProblem> {
+) -> Result<Json<NodeLeaseOut>, RequestRefusal> {
     params.finish_params()?;
     let (graph, node) = (find::parse_graph_key(&caller, &id)?, nodes::parse_node_id(&node)?);
     let body = read_json_body(&door, request, PROGRESS_BODY).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let said = read_attempt_reference(&mut fields);
     let progress = fields.raw_json("progress");
     if progress.as_ref().is_some_and(|progress| progress.len() > PROGRESS_BYTES) {
         fields.add_fault("progress", format!("has more than {PROGRESS_BYTES} bytes"));
     }
     let logs = fields.take_text("logs").unwrap_or_default().into_owned();
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let update = ProgressReport { progress, logs };
-    let (_, wanted) = progress::report_progress(&door, &graph, &node, &said, update).await?;
+    let (_, wanted) = progress::report_progress(&door.graphs, &graph, &node, &said, update).await?;
     Ok(Json(NodeLeaseOut { cancelled: wanted == OutcomeDemand::Cancelled }))
 }
 

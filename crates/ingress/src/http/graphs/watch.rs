@@ -22,9 +22,9 @@ use crate::auth::TenantCaller;
 use crate::graphs::find;
 use crate::graphs::watch::{self, GraphWatch, GraphWatchStart, WatchedEvent, WatchedEventKind};
 use crate::graphs::watch_position::WatchPosition;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -46,7 +46,7 @@ async fn watch_graph(
     Path(id): Path<String>,
     headers: HeaderMap,
     mut params: QueryParams,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let place = |text: &str| WatchPosition::parse(text).ok_or("is not the id of an event");
     let after = params.parse_param("after", place);
     params.finish_params()?;
@@ -55,13 +55,13 @@ async fn watch_graph(
         None => None,
         Some(value) => Some(
             place(value.to_str().unwrap_or(""))
-                .map_err(|message| ApiProblem::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
+                .map_err(|message| RequestRefusal::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
         ),
     };
     let graph = find::parse_graph_key(&caller, &id)?;
     let graph_id = graph.execution.clone();
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
-    let watch = match watch::watch_graph(door, graph, resumed.or(after)).await? {
+    let watch = match watch::watch_graph(door.graphs.clone(), graph, resumed.or(after)).await? {
         GraphWatchStart::SeenAll => return Ok(StatusCode::NO_CONTENT.into_response()),
         GraphWatchStart::On(watch) => watch,
     };

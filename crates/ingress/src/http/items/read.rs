@@ -13,10 +13,10 @@ use millstream_store::item_store::{ItemRef, LoadedItem};
 use super::views::{ItemDetailOut, ItemOut};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -41,21 +41,21 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 /// Parses the item key of a path; an item of another tenant is answered with 404.
-pub(super) fn parse_item_key(caller: &TenantCaller, text: &str) -> Result<ItemKey, ApiProblem> {
-    let item = ItemId::parse(text).map_err(|_| ApiProblem::not_found("item", text))?;
+pub(super) fn parse_item_key(caller: &TenantCaller, text: &str) -> Result<ItemKey, RequestRefusal> {
+    let item = ItemId::parse(text).map_err(|_| RequestRefusal::not_found("item", text))?;
     Ok(ItemKey { tenant: caller.tenant.clone(), item })
 }
 
-async fn find_item(door: &IngressState, key: &ItemKey) -> Result<LoadedItem, ApiProblem> {
+async fn find_item(door: &IngressState, key: &ItemKey) -> Result<LoadedItem, RequestRefusal> {
     let found = door.desk.load_item(ItemRef::Item(key.clone())).await?;
-    found.ok_or_else(|| ApiProblem::not_found("item", &key.item))
+    found.ok_or_else(|| RequestRefusal::not_found("item", &key.item))
 }
 
 async fn list_items(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ItemOut>>, ApiProblem> {
+) -> Result<Json<PageOut<ItemOut>>, RequestRefusal> {
     let filter = ItemFilter {
         queue: params.parse_param("queue", |text| Name::parse(text)),
         status: params.parse_word("status", ItemStatus::ALL),
@@ -74,7 +74,7 @@ async fn get_item(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<ItemDetailOut>, ApiProblem> {
+) -> Result<Json<ItemDetailOut>, RequestRefusal> {
     params.finish_params()?;
     let key = parse_item_key(&caller, &id)?;
     Ok(Json(find_item(&door, &key).await?.work.into()))
@@ -85,7 +85,7 @@ async fn get_item_log(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ItemLogEntry>>, ApiProblem> {
+) -> Result<Json<PageOut<ItemLogEntry>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::ItemLog, |text| text.parse().ok());
     params.finish_params()?;

@@ -11,9 +11,9 @@ use super::read::parse_item_key;
 use super::views::ItemDetailOut;
 use crate::auth::TenantCaller;
 use crate::http::interventions::read_reason;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -34,7 +34,7 @@ async fn withdraw_item(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<ItemDetailOut>, ApiProblem> {
+) -> Result<Json<ItemDetailOut>, RequestRefusal> {
     params.finish_params()?;
     let key = parse_item_key(&caller, &id)?;
     let (parts, body) = request.into_parts();

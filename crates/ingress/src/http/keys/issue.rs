@@ -25,12 +25,11 @@ use serde::Serialize;
 
 use super::read::ApiKeyOut;
 use crate::auth::CallerIdentity;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::http::body::{MediaType, read_body, read_json_body};
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks;
-use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 16 * 1024;
@@ -71,31 +70,31 @@ async fn create_key(
     identity: CallerIdentity,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
-    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
     let wanted = NewKeyRequest::read(body.json()?)?;
     let caller = confirm_caller(&door, &identity).await?;
     let issuer = issuer_of(&caller);
     let now = door.clock.now();
-    let tenant = issuer.tenant_of_new(wanted.role, wanted.tenant).map_err(grant_problem)?;
-    issuer.check_grant(wanted.role, tenant.as_ref()).map_err(grant_problem)?;
+    let tenant = issuer.tenant_of_new(wanted.role, wanted.tenant).map_err(grant_refusal)?;
+    issuer.check_grant(wanted.role, tenant.as_ref()).map_err(grant_refusal)?;
     let expires_at = wanted.expires_in.map(|length| now.plus(length));
-    door.admit_key(&caller, tenant.as_ref()).await?;
+    door.admission.admit_key(&caller, tenant.as_ref()).await?;
     let secret = KeySecret::generate();
     let key = NewKey {
         tenant,
         name: wanted.name,
         role: wanted.role,
         hash: secret.hash(),
-        expires_at: issuer.expiry_of_new(expires_at).map_err(grant_problem)?,
+        expires_at: issuer.expiry_of_new(expires_at).map_err(grant_refusal)?,
         bound_to: wanted.bound_to,
         created_by: Some(caller.name),
     };
     if !door.stores.keys.create_key(&key, now).await? {
         let detail =
             format!("there is a live key {:?}: rotate it, revoke it or choose another name", key.name);
-        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
+        return Err(RequestRefusal::new(RefusalKind::Conflict, detail));
     }
     show_issued(&door, &secret, now).await
 }
@@ -106,7 +105,7 @@ async fn rotate_key(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let KeyRotationRequest { overlap, expires_in } = KeyRotationRequest::read(&door, request).await?;
     let caller = confirm_caller(&door, &identity).await?;
@@ -116,8 +115,8 @@ async fn rotate_key(
         relation: if key.hash == caller.hash { KeyRelation::Issuer } else { KeyRelation::OtherKey },
         lifetime: key.expires_at.map(|at| at.since(key.created_at)),
     };
-    let expires_at = issuer_of(&caller).expiry_of_successor(of, expires_in, now).map_err(grant_problem)?;
-    door.admit_key(&caller, key.tenant.as_ref()).await?;
+    let expires_at = issuer_of(&caller).expiry_of_successor(of, expires_in, now).map_err(grant_refusal)?;
+    door.admission.admit_key(&caller, key.tenant.as_ref()).await?;
     let secret = KeySecret::generate();
     let status = key.status(now).as_str();
     let successor = NewKey {
@@ -132,10 +131,10 @@ async fn rotate_key(
     let rotation = KeyRotation { predecessor: key.hash, expires_at: now.plus(overlap), successor };
     if !door.stores.keys.rotate_key(&rotation, now).await? {
         let detail = format!("only a current key can be rotated, this key is {status}");
-        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
+        return Err(RequestRefusal::new(RefusalKind::Conflict, detail));
     }
     // The cached entry is dropped, so that the next use reads the new expiry.
-    door.keys.forget_key(&key.hash);
+    door.auth.keys.forget_key(&key.hash);
     show_issued(&door, &secret, now).await
 }
 
@@ -143,10 +142,10 @@ async fn show_issued(
     door: &IngressState,
     secret: &KeySecret,
     now: Timestamp,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let view = door.stores.keys.find_key(&secret.hash()).await?;
     let view =
-        view.ok_or_else(|| ApiProblem::new(ProblemKind::Conflict, "the key was revoked concurrently"))?;
+        view.ok_or_else(|| RequestRefusal::new(RefusalKind::Conflict, "the key was revoked concurrently"))?;
     let shown = Json(IssuedKeyOut { view: ApiKeyOut::of(view, now), key: secret.expose() });
     Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], shown).into_response())
 }
@@ -155,14 +154,16 @@ async fn show_issued(
 pub(super) async fn confirm_caller(
     door: &IngressState,
     identity: &CallerIdentity,
-) -> Result<KeyView, ApiProblem> {
+) -> Result<KeyView, RequestRefusal> {
     let Some(key) = identity.key() else {
         let detail = "while no key exists, the first one is created on the store: `millstream keys create`";
-        return Err(ApiProblem::new(ProblemKind::Forbidden, detail));
+        return Err(RequestRefusal::new(RefusalKind::Forbidden, detail));
     };
     let found = door.stores.keys.find_key(&key.hash).await?;
     let live = found.filter(|view| view.is_live(door.clock.now()));
-    live.ok_or_else(|| ApiProblem::new(ProblemKind::Unauthorized, "the API key was revoked or has expired"))
+    live.ok_or_else(|| {
+        RequestRefusal::new(RefusalKind::Unauthorized, "the API key was revoked or has expired")
+    })
 }
 
 /// Reads a key that the caller may manage; a key of another tenant is answered with 404.
@@ -170,12 +171,12 @@ pub(super) async fn find_managed(
     door: &IngressState,
     caller: &KeyView,
     id: &str,
-) -> Result<KeyView, ApiProblem> {
-    let absent = || ApiProblem::not_found("key", id);
+) -> Result<KeyView, RequestRefusal> {
+    let absent = || RequestRefusal::not_found("key", id);
     let found = door.stores.keys.find_key_by_id(KeyId::parse(id).ok_or_else(absent)?).await?;
     let is_visible = |key: &KeyView| caller.tenant.is_none() || caller.tenant == key.tenant;
     let key = found.filter(is_visible).ok_or_else(absent)?;
-    issuer_of(caller).check_grant(key.role, key.tenant.as_ref()).map_err(grant_problem)?;
+    issuer_of(caller).check_grant(key.role, key.tenant.as_ref()).map_err(grant_refusal)?;
     Ok(key)
 }
 
@@ -183,17 +184,17 @@ fn issuer_of(caller: &KeyView) -> KeyIssuer {
     KeyIssuer { role: caller.role, tenant: caller.tenant.clone(), expires_at: caller.expires_at }
 }
 
-fn grant_problem(refusal: KeyGrantRefusal) -> ApiProblem {
+fn grant_refusal(refusal: KeyGrantRefusal) -> RequestRefusal {
     let detail = refusal.to_string();
     match refusal {
         // A key of another tenant is answered with 404.
-        KeyGrantRefusal::OtherTenant => ApiProblem::new(ProblemKind::NotFound, detail),
+        KeyGrantRefusal::OtherTenant => RequestRefusal::new(RefusalKind::NotFound, detail),
         KeyGrantRefusal::TenantMissing | KeyGrantRefusal::OperatorHasNoTenant => {
-            ApiProblem::invalid(vec![Fault::new("tenant", detail)])
+            RequestRefusal::invalid(vec![Fault::new("tenant", detail)])
         }
         KeyGrantRefusal::StrongerRole { .. }
         | KeyGrantRefusal::OutlivesIssuer(_)
-        | KeyGrantRefusal::OutlivesPredecessor => ApiProblem::new(ProblemKind::Forbidden, detail),
+        | KeyGrantRefusal::OutlivesPredecessor => RequestRefusal::new(RefusalKind::Forbidden, detail),
     }
 }
 
@@ -207,8 +208,8 @@ struct NewKeyRequest {
 }
 
 impl NewKeyRequest {
-    fn read(text: &str) -> Result<Self, ApiProblem> {
-        let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+    fn read(text: &str) -> Result<Self, RequestRefusal> {
+        let mut fields = JsonFields::of(text, "").map_err(RequestRefusal::invalid)?;
         let name = fields.required_text("name");
         let name = fields.parse_text("name", name, |name| check_key_name(name).map(|()| name.to_owned()));
         let role = fields.required_text("role");
@@ -224,13 +225,13 @@ impl NewKeyRequest {
         if let Some(Err(refusal)) = &bound_to {
             fields.add_fault(field_of(refusal), refusal);
         }
-        fields.finish_fields().map_err(ApiProblem::invalid)?;
+        fields.finish_fields().map_err(RequestRefusal::invalid)?;
         match (name, role, bound_to) {
             (Some(name), Some(role), Some(Ok(bound_to))) => {
                 Ok(Self { name, role, tenant, expires_in, bound_to })
             }
             // Unreachable: a missing name or role is a fault, which `finish` reports.
-            (_, _, _) => Err(ApiProblem::bad_request("the key has no name or no role")),
+            (_, _, _) => Err(RequestRefusal::bad_request("the key has no name or no role")),
         }
     }
 }
@@ -249,24 +250,17 @@ struct KeyRotationRequest {
 }
 
 impl KeyRotationRequest {
-    async fn read(door: &IngressState, request: Request) -> Result<Self, ApiProblem> {
+    async fn read(door: &IngressState, request: Request) -> Result<Self, RequestRefusal> {
         let (parts, body) = request.into_parts();
-        let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-        let body = RequestBody::read_within(
-            body,
-            &parts.headers,
-            allowed,
-            &door.bodies.for_caller(&parts.extensions),
-        )
-        .await?;
+        let body = read_body(door, &parts, body, BODY_BYTES).await?;
         if body.is_empty() {
             return Ok(Self { overlap: OVERLAP, expires_in: None });
         }
         MediaType::of(&parts.headers, &[MediaType::Json])?;
-        let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+        let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
         let overlap = read_length(&mut fields, "overlap");
         let expires_in = read_length(&mut fields, "expires_in");
-        fields.finish_fields().map_err(ApiProblem::invalid)?;
+        fields.finish_fields().map_err(RequestRefusal::invalid)?;
         Ok(Self { overlap: overlap.unwrap_or(OVERLAP), expires_in })
     }
 }

@@ -13,10 +13,10 @@ use serde::Serialize;
 
 use crate::auth::CallerIdentity;
 use crate::cursor::{self, CursorList};
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -69,7 +69,7 @@ async fn list_keys(
     State(door): State<Arc<IngressState>>,
     identity: CallerIdentity,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ApiKeyOut>>, ApiProblem> {
+) -> Result<Json<PageOut<ApiKeyOut>>, RequestRefusal> {
     let tenant = params.parse_param("tenant", |text| TenantId::parse(text));
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Keys, parse_key_place);
@@ -78,7 +78,7 @@ async fn list_keys(
         (None, None) => KeyFilter::All,
         (None, Some(named)) => KeyFilter::Tenant(named),
         // A key of a tenant sees no other tenant.
-        (Some(own), Some(named)) if own != named => return Err(ApiProblem::not_found("tenant", named)),
+        (Some(own), Some(named)) if own != named => return Err(RequestRefusal::not_found("tenant", named)),
         (Some(own), _) => KeyFilter::Tenant(own),
     };
     let now = door.clock.now();

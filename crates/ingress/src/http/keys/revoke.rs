@@ -11,9 +11,9 @@ use millstream_store::key_store::KeyChoice;
 use super::issue::{confirm_caller, find_managed};
 use super::read::ApiKeyOut;
 use crate::auth::CallerIdentity;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -31,13 +31,13 @@ async fn revoke_key(
     identity: CallerIdentity,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<ApiKeyOut>, ApiProblem> {
+) -> Result<Json<ApiKeyOut>, RequestRefusal> {
     params.finish_params()?;
     let caller = confirm_caller(&door, &identity).await?;
     let key = find_managed(&door, &caller, &id).await?;
     let now = door.clock.now();
     door.stores.keys.revoke_key(key.tenant.as_ref(), &KeyChoice::Id(key.id()), now).await?;
-    door.keys.end_key(&key.hash);
+    door.auth.keys.end_key(&key.hash);
     let revoked = door.stores.keys.find_key_by_id(key.id()).await?.unwrap_or(key);
     Ok(Json(ApiKeyOut::of(revoked, now)))
 }

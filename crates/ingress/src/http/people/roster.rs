@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::fields::JsonFields;
-use crate::http::problem::ApiProblem;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
+use crate::http::queues::item_fields::read_skills;
 use crate::http::route::Route;
-use crate::http::tasks::read_json_body;
 use crate::http::views::PageOut;
-use crate::people::importing::read_skills;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
@@ -70,15 +70,15 @@ impl From<PersonProfile> for PersonOut {
     }
 }
 
-fn parse_person_id(text: &str) -> Result<PersonId, ApiProblem> {
-    PersonId::parse(text).map_err(|_| ApiProblem::not_found("person", text))
+fn parse_person_id(text: &str) -> Result<PersonId, RequestRefusal> {
+    PersonId::parse(text).map_err(|_| RequestRefusal::not_found("person", text))
 }
 
 async fn find_profile(
     door: &IngressState,
     caller: &TenantCaller,
     person: &PersonId,
-) -> Result<Option<PersonProfile>, ApiProblem> {
+) -> Result<Option<PersonProfile>, RequestRefusal> {
     let found = door.stores.people.find_people(&[(caller.tenant.clone(), person.clone())]).await?;
     Ok(found.into_iter().flatten().next())
 }
@@ -89,7 +89,7 @@ async fn change_profile(
     caller: &TenantCaller,
     id: &str,
     change: impl FnOnce(&mut PersonProfile),
-) -> Result<Json<PersonOut>, ApiProblem> {
+) -> Result<Json<PersonOut>, RequestRefusal> {
     let person = parse_person_id(id)?;
     let mut profile = match find_profile(door, caller, &person).await? {
         Some(profile) => profile,
@@ -110,12 +110,12 @@ async fn put_person(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<PersonOut>, ApiProblem> {
+) -> Result<Json<PersonOut>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let skills = read_skills(&mut fields);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     change_profile(&door, &caller, &id, |profile| profile.skills = skills).await
 }
 
@@ -123,7 +123,7 @@ async fn list_people(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<PersonOut>>, ApiProblem> {
+) -> Result<Json<PageOut<PersonOut>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::People, |text| PersonId::parse(text).ok());
     params.finish_params()?;
@@ -137,11 +137,11 @@ async fn get_person(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<PersonOut>, ApiProblem> {
+) -> Result<Json<PersonOut>, RequestRefusal> {
     params.finish_params()?;
     let person = parse_person_id(&id)?;
     let found = find_profile(&door, &caller, &person).await?;
-    Ok(Json(found.ok_or_else(|| ApiProblem::not_found("person", &person))?.into()))
+    Ok(Json(found.ok_or_else(|| RequestRefusal::not_found("person", &person))?.into()))
 }
 
 async fn pause_person(
@@ -149,7 +149,7 @@ async fn pause_person(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<PersonOut>, ApiProblem> {
+) -> Result<Json<PersonOut>, RequestRefusal> {
     params.finish_params()?;
     change_profile(&door, &caller, &id, |profile| profile.state = QueueState::Paused).await
 }
@@ -159,7 +159,7 @@ async fn resume_person(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<PersonOut>, ApiProblem> {
+) -> Result<Json<PersonOut>, RequestRefusal> {
     params.finish_params()?;
     change_profile(&door, &caller, &id, |profile| profile.state = QueueState::Active).await
 }

@@ -15,12 +15,12 @@ use millstream_store::queue_store::{PutQueue, QueueView};
 use serde::Serialize;
 
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::cursor::{self, CursorList};
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::http::body::{MediaType, read_body};
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -79,17 +79,17 @@ impl From<QueueView> for QueueOut {
     }
 }
 
-pub(super) fn parse_queue_name(text: &str) -> Result<Name, ApiProblem> {
-    Name::parse(text).map_err(|_| ApiProblem::not_found("queue", text))
+pub(super) fn parse_queue_name(text: &str) -> Result<Name, RequestRefusal> {
+    Name::parse(text).map_err(|_| RequestRefusal::not_found("queue", text))
 }
 
 pub(super) async fn find_queue(
     door: &IngressState,
     caller: &TenantCaller,
     name: &Name,
-) -> Result<QueueView, ApiProblem> {
+) -> Result<QueueView, RequestRefusal> {
     let found = door.stores.queues.find_queues(&[(caller.tenant.clone(), name.clone())]).await?;
-    found.into_iter().flatten().next().ok_or_else(|| ApiProblem::not_found("queue", name))
+    found.into_iter().flatten().next().ok_or_else(|| RequestRefusal::not_found("queue", name))
 }
 
 async fn put_queue(
@@ -98,7 +98,7 @@ async fn put_queue(
     Path(name): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<(StatusCode, Json<QueueOut>), ApiProblem> {
+) -> Result<(StatusCode, Json<QueueOut>), RequestRefusal> {
     params.finish_params()?;
     let name = parse_queue_name(&name)?;
     let (parts, body) = request.into_parts();
@@ -107,10 +107,7 @@ async fn put_queue(
         MediaType::Json | MediaType::Ndjson => SourceFormat::Json,
     };
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.definition_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.definition_bytes).await?;
     let source = match format {
         SourceFormat::Json => body.json()?,
         SourceFormat::Yaml => body.text()?,
@@ -120,16 +117,16 @@ async fn put_queue(
     let parsed =
         door.machines.compilations.run(move |_| QueueConfig::parse_named(&source, format, &given)).await;
     let config =
-        parsed.map_err(|closed| ApiProblem::new(ProblemKind::StoreUnavailable, closed.to_string()))??;
+        parsed.map_err(|closed| RequestRefusal::new(RefusalKind::StoreUnavailable, closed.to_string()))??;
     if let Some(schema) = &config.schema {
         let checked = door.desk.schema_cache().check_schema(schema).await;
-        checked.map_err(|fault| ApiProblem::invalid(vec![fault]))?;
+        checked.map_err(|fault| RequestRefusal::invalid(vec![fault]))?;
     }
     let known = async {
         let found = door.stores.queues.find_queues(&[(caller.tenant.clone(), name.clone())]).await?;
         Ok(found.into_iter().flatten().next().is_some())
     };
-    door.admit_known(&caller.tenant, CountedQuota::Queues, known).await?;
+    door.admission.admit_known(&caller.tenant, CountedQuota::Queues, known).await?;
     let status = match door.stores.queues.put_queue(&caller.tenant, &config, door.clock.now()).await? {
         PutQueue::Created => StatusCode::CREATED,
         PutQueue::Changed | PutQueue::Same => StatusCode::OK,
@@ -141,7 +138,7 @@ async fn list_queues(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<QueueOut>>, ApiProblem> {
+) -> Result<Json<PageOut<QueueOut>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Queues, |name| Name::parse(name).ok());
     params.finish_params()?;
@@ -155,7 +152,7 @@ async fn get_queue(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<Json<QueueOut>, ApiProblem> {
+) -> Result<Json<QueueOut>, RequestRefusal> {
     params.finish_params()?;
     Ok(Json(find_queue(&door, &caller, &parse_queue_name(&name)?).await?.into()))
 }
@@ -165,7 +162,7 @@ async fn pause_queue(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<Json<QueueOut>, ApiProblem> {
+) -> Result<Json<QueueOut>, RequestRefusal> {
     params.finish_params()?;
     set_queue_state(&door, &caller, &name, QueueState::Paused).await
 }
@@ -175,7 +172,7 @@ async fn resume_queue(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<Json<QueueOut>, ApiProblem> {
+) -> Result<Json<QueueOut>, RequestRefusal> {
     params.finish_params()?;
     set_queue_state(&door, &caller, &name, QueueState::Active).await
 }
@@ -185,7 +182,7 @@ async fn set_queue_state(
     caller: &TenantCaller,
     name: &str,
     state: QueueState,
-) -> Result<Json<QueueOut>, ApiProblem> {
+) -> Result<Json<QueueOut>, RequestRefusal> {
     let name = parse_queue_name(name)?;
     door.stores.queues.set_queue_state(&caller.tenant, &name, state, door.clock.now()).await?;
     Ok(Json(find_queue(door, caller, &name).await?.into()))

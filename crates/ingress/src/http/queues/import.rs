@@ -15,15 +15,20 @@ use millstream_core::quota::QuotaName;
 use millstream_core::raw::RawJson;
 use serde::Serialize;
 
+use super::body_lines::{BodyLine, BodyLines};
 use super::configure::{find_queue, parse_queue_name};
+use super::item_fields::read_item;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, PaidBytes, RequestBody};
+use crate::body_budget::PaidBytes;
 use crate::http::batch::split_json_array;
-use crate::http::problem::{ApiProblem, ProblemDocument};
+use crate::http::body::{MediaType, read_body};
+use crate::http::problem::ProblemDocument;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::people::body_lines::{BodyLine, BodyLines};
-use crate::people::importing::{HELD_KIB, ImportFormat, ImportTally, ItemImport, LINE_BYTES, RefusedItem};
-use crate::query::QueryParams;
+use crate::people::importing::{
+    HELD_KIB, ImportDeps, ImportFormat, ImportTally, ItemImport, LINE_BYTES, RefusedItem,
+};
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -75,7 +80,7 @@ async fn import_items(
     Path(name): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let name = parse_queue_name(&name)?;
     let (parts, body) = request.into_parts();
@@ -86,31 +91,36 @@ async fn import_items(
         let paid = door.bodies.for_tenant(&tenant).charge_kib(HELD_KIB)?;
         let quota = door.quotas.quota_of(&tenant).get(QuotaName::ImportDuration);
         let lines = BodyLines::of(body, LINE_BYTES, limits.body_timeout).within_quota(quota);
-        let going =
-            LineImport { import: ItemImport::new(door, tenant, name, ImportFormat::Lines), lines, paid };
+        let going = LineImport {
+            import: ItemImport::new(import_deps(&door), tenant, name, ImportFormat::Lines),
+            lines,
+            paid,
+        };
         return if wants_progress(&parts.headers) {
             Ok(stream_import(going))
         } else {
             going.import_all().await
         };
     }
-    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.batch_bytes).await?;
     let text = body.json()?;
     let alone = !text.starts_with('[');
     let texts = if alone { vec![text] } else { split_json_array(text, limits.batch_items)? };
-    let mut import = ItemImport::new(door, tenant, name, ImportFormat::Json);
+    let mut import = ItemImport::new(import_deps(&door), tenant, name, ImportFormat::Json);
     for text in texts {
-        import.take_item(text).await?;
+        let item = read_item(text, &import.tenant, &import.queue);
+        import.take_item(item).await?;
     }
     import.flush_batch().await?;
     // A rejected item that was sent alone is the answer itself.
     if alone && let Some(refused) = import.refused.pop() {
-        return Err(ApiProblem::invalid(refused.problems));
+        return Err(RequestRefusal::invalid(refused.problems));
     }
     Ok(Json(import_report(import)).into_response())
+}
+
+fn import_deps(door: &IngressState) -> ImportDeps {
+    ImportDeps { items: door.stores.items.clone(), quotas: door.quotas.clone(), clock: door.clock.clone() }
 }
 
 fn wants_progress(headers: &HeaderMap) -> bool {
@@ -131,7 +141,7 @@ struct LineImport {
 
 impl LineImport {
     /// Reads lines until one batch is imported; `false` at the end of the lines.
-    async fn import_batch(&mut self) -> Result<bool, ApiProblem> {
+    async fn import_batch(&mut self) -> Result<bool, RequestRefusal> {
         while let Some(line) = self.lines.next_line().await? {
             let written = match line {
                 BodyLine::TooLong => {
@@ -139,7 +149,10 @@ impl LineImport {
                     false
                 }
                 BodyLine::Whole(line) => match std::str::from_utf8(&line) {
-                    Ok(text) => self.import.take_item(text.trim()).await?,
+                    Ok(text) => {
+                        let item = read_item(text.trim(), &self.import.tenant, &self.import.queue);
+                        self.import.take_item(item).await?
+                    }
                     Err(error) => {
                         self.import.skip_item(format!("the line is not UTF-8: {error}"));
                         false
@@ -154,7 +167,7 @@ impl LineImport {
         Ok(false)
     }
 
-    async fn import_all(mut self) -> Result<Response, ApiProblem> {
+    async fn import_all(mut self) -> Result<Response, RequestRefusal> {
         while self.import_batch().await? {}
         let answer = Json(import_report(self.import)).into_response();
         drop(self.paid);
@@ -190,7 +203,7 @@ fn stream_import(going: LineImport) -> Response {
         let (line, next) = match &went {
             Ok(true) => (ndjson_line(&ImportProgress { tally: &import.tally }), true),
             Ok(false) => (ndjson_line(&last(true, None)), false),
-            Err(problem) => (ndjson_line(&last(false, Some(problem.document()))), false),
+            Err(problem) => (ndjson_line(&last(false, Some(ProblemDocument::of(problem)))), false),
         };
         Some((Ok::<Bytes, Infallible>(line), next.then_some(going)))
     });

@@ -1,5 +1,7 @@
 //! Queues of people's work over HTTP: configuration, import and statistics.
 
+mod body_lines;
 pub(super) mod configure;
 pub(super) mod import;
+pub(super) mod item_fields;
 pub(super) mod stats;

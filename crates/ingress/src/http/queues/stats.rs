@@ -14,10 +14,10 @@ use millstream_store::assignments::TotalsFilter;
 use serde::Serialize;
 
 use crate::auth::TenantCaller;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::ItemList;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -74,7 +74,7 @@ async fn get_queue_stats(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<ItemList<QueueStatsLine>>, ApiProblem> {
+) -> Result<Json<ItemList<QueueStatsLine>>, RequestRefusal> {
     let filter = TotalsFilter {
         queue: params.parse_param("queue", |text| Name::parse(text)),
         person: params.parse_param("person", |text| PersonId::parse(text)),

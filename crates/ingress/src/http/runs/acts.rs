@@ -12,19 +12,18 @@ use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
 
 use crate::auth::TenantCaller;
-use crate::devices::acts::{self, DeviceActRequest, DeviceActor, SeatStanding};
+use crate::devices::acts::{self, DeviceActRequest, DeviceActor, MAX_NOTE, SeatStanding};
 use crate::devices::runs;
-use crate::fields::JsonFields;
-use crate::http::problem::ApiProblem;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
+use crate::http::fields::parse_whole_number;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
-use crate::http::tasks::{parse_whole_number, read_json_body};
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::tasks::outcome::{MAX_MESSAGE, MAX_RESULT};
 
 const BODY_BYTES: usize = 256 * 1024;
-/// Length limit in characters.
-pub(crate) const MAX_NOTE: usize = 1_000;
 
 /// Path, operation id, kind of input, body schema and summary.
 type RunActRoute = (&'static str, &'static str, RunInputKind, &'static str, &'static str);
@@ -105,22 +104,22 @@ async fn act_on_run(
     id: &str,
     word: RunInputKind,
     request: Request,
-) -> Result<SeatStanding, ApiProblem> {
+) -> Result<SeatStanding, RequestRefusal> {
     let key = runs::parse_run_key(caller, id)?;
     let body = read_json_body(door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let who = read_actor(&mut fields, word);
     let doing = read_device_action(&mut fields, word);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     // Unreachable: a missing device is a fault, which `finish` reports.
-    let Some(who) = who else { return Err(ApiProblem::bad_request("device is missing")) };
+    let Some(who) = who else { return Err(RequestRefusal::bad_request("device is missing")) };
     caller.require_device(&who.device)?;
     let deed = match (word, doing) {
         (RunInputKind::OfflineClaim, _) => DeviceActRequest::OfflineClaim,
         (_, Some(doing)) => DeviceActRequest::Do(doing),
         (_, None) => DeviceActRequest::Claim,
     };
-    acts::act_on_run(door, key, who, deed).await
+    acts::act_on_run(&door.devices, key, who, deed).await
 }
 
 fn read_actor(fields: &mut JsonFields<'_>, word: RunInputKind) -> Option<DeviceActor> {

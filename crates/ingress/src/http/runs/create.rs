@@ -17,11 +17,11 @@ use serde::Deserialize;
 use super::views::RunOut;
 use crate::auth::TenantCaller;
 use crate::devices::runs::{self, RunCreated};
-use crate::http::problem::ApiProblem;
+use crate::http::body::read_json_body;
+use crate::http::query::QueryParams;
 use crate::http::route::{LocationHeader, Route};
 use crate::http::strict_json::{StrictObject, decode_object, whole, whole_or_none};
-use crate::http::tasks::read_json_body;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// The same limit as in a definition.
@@ -89,10 +89,10 @@ async fn create_run(
     caller: TenantCaller,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, door.options.limits.message_bytes).await?;
-    let given: NewRunRequest = decode_object(body.json()?).map_err(ApiProblem::invalid)?;
+    let given: NewRunRequest = decode_object(body.json()?).map_err(RequestRefusal::invalid)?;
     let most = given.settings.0.max_reassignments.unwrap_or_default();
     let (id, spec) = build_run_spec(given, &door.options.devices);
     let mut faults = spec.find_problems();
@@ -104,9 +104,9 @@ async fn create_run(
         faults.push(Fault::new("input", error.to_string()));
     }
     if !faults.is_empty() {
-        return Err(ApiProblem::invalid(faults));
+        return Err(RequestRefusal::invalid(faults));
     }
-    let (key, run, made) = runs::create_run(&door, &caller, id, spec).await?;
+    let (key, run, made) = runs::create_run(&door.devices, &caller, id, spec).await?;
     let status = match made {
         RunCreated::Now => StatusCode::CREATED,
         RunCreated::Before => StatusCode::OK,

@@ -13,12 +13,12 @@ use super::acts::read_seat;
 use super::views::RunOut;
 use crate::auth::TenantCaller;
 use crate::devices::{heartbeat, runs};
-use crate::fields::JsonFields;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
 use crate::http::interventions::read_reason;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::read_json_body;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 16 * 1024;
@@ -61,9 +61,10 @@ async fn apply_run_input(
     caller: &TenantCaller,
     id: &str,
     input: RunInput,
-) -> Result<Json<RunOut>, ApiProblem> {
+) -> Result<Json<RunOut>, RequestRefusal> {
     let key = runs::parse_run_key(caller, id)?;
-    let run = runs::apply_to_run(door, &key, &RunOperation::Input(input), caller.actor.as_deref()).await?;
+    let run =
+        runs::apply_to_run(&door.devices, &key, &RunOperation::Input(input), caller.actor.as_deref()).await?;
     Ok(Json(RunOut::whole(key.run, run)))
 }
 
@@ -72,7 +73,7 @@ async fn pause_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunOut>, ApiProblem> {
+) -> Result<Json<RunOut>, RequestRefusal> {
     params.finish_params()?;
     apply_run_input(&door, &caller, &id, RunInput::Pause).await
 }
@@ -82,7 +83,7 @@ async fn resume_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunOut>, ApiProblem> {
+) -> Result<Json<RunOut>, RequestRefusal> {
     params.finish_params()?;
     apply_run_input(&door, &caller, &id, RunInput::Resume).await
 }
@@ -92,7 +93,7 @@ async fn retry_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunOut>, ApiProblem> {
+) -> Result<Json<RunOut>, RequestRefusal> {
     params.finish_params()?;
     apply_run_input(&door, &caller, &id, RunInput::Retry).await
 }
@@ -103,7 +104,7 @@ async fn cancel_run(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<RunOut>, ApiProblem> {
+) -> Result<Json<RunOut>, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     let reason = read_reason(&door, &parts.headers, body).await?;
@@ -116,16 +117,16 @@ async fn assign_run(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<RunOut>, ApiProblem> {
+) -> Result<Json<RunOut>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let given = fields.required_text("device");
     let device = fields.parse_text("device", given, |text: &str| DeviceId::parse(text));
     let seat = read_seat(&mut fields).unwrap_or(0);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     // Unreachable: a missing device is a fault, which `finish` reports.
-    let Some(device) = device else { return Err(ApiProblem::bad_request("device is missing")) };
-    heartbeat::find_device(&door, &heartbeat::parse_device_key(&caller, device.as_str())?).await?;
+    let Some(device) = device else { return Err(RequestRefusal::bad_request("device is missing")) };
+    heartbeat::find_device(&door.devices, &heartbeat::parse_device_key(&caller, device.as_str())?).await?;
     apply_run_input(&door, &caller, &id, RunInput::Assign { seat, device, decision: None }).await
 }

@@ -14,10 +14,10 @@ use super::views::RunOut;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::devices::runs;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -51,7 +51,7 @@ async fn list_runs(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<RunOut>>, ApiProblem> {
+) -> Result<Json<PageOut<RunOut>>, RequestRefusal> {
     let filter = RunFilter {
         status: params.parse_word("status", SeatStatus::ALL),
         kind: params.parse_param("kind", |text| Name::parse(text)),
@@ -71,10 +71,10 @@ async fn get_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunOut>, ApiProblem> {
+) -> Result<Json<RunOut>, RequestRefusal> {
     params.finish_params()?;
     let key = runs::parse_run_key(&caller, &id)?;
-    let stored = runs::find_run(&door, &key).await?;
+    let stored = runs::find_run(&door.devices, &key).await?;
     Ok(Json(RunOut::whole(key.run, stored.run)))
 }
 
@@ -96,13 +96,13 @@ async fn get_run_log(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<RunEntryOut>>, ApiProblem> {
+) -> Result<Json<PageOut<RunEntryOut>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after =
         params.parse_cursor(CursorList::RunLog, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
     params.finish_params()?;
     let key = runs::parse_run_key(&caller, &id)?;
-    runs::find_run(&door, &key).await?;
+    runs::find_run(&door.devices, &key).await?;
     let found = door.stores.run_views.run_log(&key, after.unwrap_or(0), limit + 1).await?;
     let cursor = |last: &RunEntry| cursor::encode(CursorList::RunLog, last.position);
     Ok(Json(PageOut::of(found, limit, cursor, RunEntryOut::from)))

@@ -14,9 +14,9 @@ use super::read::RunEntryOut;
 use super::views::SeatOut;
 use crate::auth::TenantCaller;
 use crate::devices::runs;
-use crate::http::problem::ApiProblem;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// Number of selections that are shown.
@@ -49,10 +49,10 @@ async fn explain_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunWhyOut>, ApiProblem> {
+) -> Result<Json<RunWhyOut>, RequestRefusal> {
     params.finish_params()?;
     let key = runs::parse_run_key(&caller, &id)?;
-    let run = runs::find_run(&door, &key).await?.run;
+    let run = runs::find_run(&door.devices, &key).await?.run;
     let decisions = last_selections(&door, &key).await?;
     Ok(Json(RunWhyOut {
         status: run.status(),
@@ -65,7 +65,7 @@ async fn explain_run(
 
 /// Reads only the end of the log, because the log grows with every assignment: only a few entries lie between
 /// two selections.
-async fn last_selections(door: &IngressState, key: &RunKey) -> Result<Vec<RunEntry>, ApiProblem> {
+async fn last_selections(door: &IngressState, key: &RunKey) -> Result<Vec<RunEntry>, RequestRefusal> {
     let end = door.stores.run_views.run_log_end(key, LINES).await?;
     let decisions: Vec<RunEntry> = end.into_iter().filter(is_selection).collect();
     let before = decisions.len().saturating_sub(LAST);

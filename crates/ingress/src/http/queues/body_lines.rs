@@ -8,7 +8,7 @@ use futures::StreamExt;
 use millstream_core::quota::{QuotaName, QuotaRefusal, QuotaSourced};
 use tokio::time::Instant;
 
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 pub(crate) struct BodyLines {
     stream: BodyDataStream,
@@ -54,7 +54,7 @@ impl BodyLines {
         Self { deadline: quota.value.as_duration().map(|length| (Instant::now() + length, quota)), ..self }
     }
 
-    pub(crate) async fn next_line(&mut self) -> Result<Option<BodyLine>, ApiProblem> {
+    pub(crate) async fn next_line(&mut self) -> Result<Option<BodyLine>, RequestRefusal> {
         loop {
             let end = self.rest[self.searched..].iter().position(|byte| *byte == b'\n');
             if let Some(end) = end.map(|end| end + self.searched) {
@@ -94,7 +94,7 @@ impl BodyLines {
         Some(if line.len() > self.most { BodyLine::TooLong } else { BodyLine::Whole(line) })
     }
 
-    async fn read_chunk(&mut self) -> Result<(), ApiProblem> {
+    async fn read_chunk(&mut self) -> Result<(), RequestRefusal> {
         let left = self.deadline.map(|(at, _)| at.saturating_duration_since(Instant::now()));
         let patience = left.map_or(self.patience, |left| left.min(self.patience));
         let next = tokio::time::timeout(patience, self.stream.next()).await.map_err(|_| {
@@ -104,12 +104,15 @@ impl BodyLines {
                 return QuotaRefusal::without_retry(QuotaName::ImportDuration, quota).into();
             }
             let waited = self.patience.as_secs();
-            ApiProblem::new(ProblemKind::BodyTimeout, format!("no more of the body arrived for {waited} s"))
+            RequestRefusal::new(
+                RefusalKind::BodyTimeout,
+                format!("no more of the body arrived for {waited} s"),
+            )
         })?;
         match next {
             Some(Ok(chunk)) => self.rest.extend_from_slice(&chunk),
             Some(Err(error)) => {
-                return Err(ApiProblem::bad_request(format!("the body could not be read: {error}")));
+                return Err(RequestRefusal::bad_request(format!("the body could not be read: {error}")));
             }
             None => self.ended = true,
         }

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use millstream_core::status::EventStatus;
 
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
+use crate::wait::WaitUntil;
 
 /// The caller's preferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,31 +28,12 @@ pub(crate) enum WaitPreference {
     For(Duration),
 }
 
-/// The state that ends the wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum WaitUntil {
-    /// The event has its final status.
-    #[default]
-    Final,
-    /// The transition of the event is committed.
-    Applied,
-}
-
-impl WaitUntil {
-    pub(crate) fn is_met(self, status: EventStatus) -> bool {
-        match self {
-            Self::Final => status.is_final(),
-            Self::Applied => status.is_final() || status.is_applied(),
-        }
-    }
-}
-
 impl PreferHeader {
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ApiProblem> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, RequestRefusal> {
         let mut prefer = Self::default();
         for header in headers.get_all("prefer") {
             let text =
-                header.to_str().map_err(|_| ApiProblem::bad_request("the Prefer header is not text"))?;
+                header.to_str().map_err(|_| RequestRefusal::bad_request("the Prefer header is not text"))?;
             for part in text.split([',', ';']) {
                 prefer.take_preference(part.trim())?;
             }
@@ -60,7 +41,7 @@ impl PreferHeader {
         Ok(prefer)
     }
 
-    fn take_preference(&mut self, preference: &str) -> Result<(), ApiProblem> {
+    fn take_preference(&mut self, preference: &str) -> Result<(), RequestRefusal> {
         let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
         let value = value.trim().trim_matches('"');
         match name.trim().to_ascii_lowercase().as_str() {
@@ -105,15 +86,15 @@ impl PreferHeader {
     }
 }
 
-fn bad_preference(preference: &str, message: &str) -> ApiProblem {
-    ApiProblem::bad_request(format!("Prefer: {preference}: {message}"))
+fn bad_preference(preference: &str, message: &str) -> RequestRefusal {
+    RequestRefusal::bad_request(format!("Prefer: {preference}: {message}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(values: &[&str]) -> Result<PreferHeader, ApiProblem> {
+    fn of(values: &[&str]) -> Result<PreferHeader, RequestRefusal> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append("prefer", value.parse().unwrap());
@@ -144,13 +125,5 @@ mod tests {
         assert_eq!(of(&[]).unwrap().granted_wait(None, max), None);
         assert_eq!(of(&[]).unwrap().granted_wait(Some(Duration::from_secs(10)), max).unwrap().as_secs(), 10);
         assert_eq!(of(&["respond-async"]).unwrap().granted_wait(Some(max), max), None);
-    }
-
-    #[test]
-    fn applied_wait_ends_at_transition() {
-        assert!(WaitUntil::Applied.is_met(EventStatus::Processing));
-        assert!(!WaitUntil::Final.is_met(EventStatus::Processing));
-        assert!(WaitUntil::Applied.is_met(EventStatus::Rejected));
-        assert!(!WaitUntil::Applied.is_met(EventStatus::Deferred));
     }
 }

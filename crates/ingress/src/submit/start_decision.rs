@@ -24,25 +24,26 @@ use millstream_core::visit_limits::VisitLimits;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::event_log::{EventSubmission, ExecutionStart, IdempotencyKey};
 
+use super::SubmitDeps;
 use super::event_draft::{self, EventContent, EventDraft};
-use super::problem::{ApiProblem, ProblemKind};
+use crate::admission::StartCharge;
 use crate::auth::TenantCaller;
-use crate::quotas::StartCharge;
-use crate::state::IngressState;
+use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash::hash_parts;
 use crate::trace::TraceContext;
 
 /// A start as requested by a client.
 #[derive(Debug)]
-pub(super) struct StartRequest {
-    pub(super) definition: Name,
-    pub(super) version: Option<i32>,
-    pub(super) execution_id: Option<ExecutionId>,
-    pub(super) input: RawJson,
-    pub(super) events: Vec<EventContent>,
+pub(crate) struct StartRequest {
+    pub(crate) definition: Name,
+    pub(crate) version: Option<i32>,
+    pub(crate) execution_id: Option<ExecutionId>,
+    pub(crate) input: RawJson,
+    pub(crate) events: Vec<EventContent>,
 }
 
 /// A start with a known definition and id, without its first transition.
-pub(super) struct PendingStart {
+pub(crate) struct PendingStart {
     key: ExecutionKey,
     id_from: ExecutionIdSource,
     idempotency: Option<IdempotencyKey>,
@@ -53,15 +54,15 @@ pub(super) struct PendingStart {
 }
 
 /// A decided start, ready to be made durable.
-pub(super) struct ReadyStart {
-    pub(super) new: ExecutionStart,
-    pub(super) mode: ResponseMode,
-    pub(super) id_from: ExecutionIdSource,
+pub(crate) struct ReadyStart {
+    pub(crate) new: ExecutionStart,
+    pub(crate) mode: ResponseMode,
+    pub(crate) id_from: ExecutionIdSource,
 }
 
 /// Where the execution's id comes from, which decides what a collision means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ExecutionIdSource {
+pub(crate) enum ExecutionIdSource {
     Caller,
     /// Derived from the idempotency key: the same key gives the same execution.
     Key,
@@ -69,33 +70,35 @@ pub(super) enum ExecutionIdSource {
 }
 
 /// A compiled definition.
-pub(super) type FoundMachine = (DefinitionRef, Arc<Machine>);
+pub(crate) type FoundMachine = (DefinitionRef, Arc<Machine>);
 
-pub(super) async fn find_start_machine(
-    door: &IngressState,
+pub(crate) async fn find_start_machine(
+    deps: &SubmitDeps,
     caller: &TenantCaller,
     wish: &StartRequest,
-) -> Result<FoundMachine, ApiProblem> {
-    let found = door.machines.find_machine(&caller.tenant, &wish.definition, wish.version).await?;
+) -> Result<FoundMachine, RequestRefusal> {
+    let found = deps.machines.find_machine(&caller.tenant, &wish.definition, wish.version).await?;
     found.ok_or_else(|| match wish.version {
-        None => ApiProblem::not_found("definition", &wish.definition),
-        Some(version) => ApiProblem::not_found("definition", format_args!("{}@{version}", wish.definition)),
+        None => RequestRefusal::not_found("definition", &wish.definition),
+        Some(version) => {
+            RequestRefusal::not_found("definition", format_args!("{}@{version}", wish.definition))
+        }
     })
 }
 
 impl PendingStart {
-    pub(super) fn new(
-        door: &IngressState,
+    pub(crate) fn new(
+        deps: &SubmitDeps,
         caller: &TenantCaller,
         wish: StartRequest,
         idempotency: Option<IdempotencyKey>,
         (definition, machine): FoundMachine,
-    ) -> Result<Self, ApiProblem> {
+    ) -> Result<Self, RequestRefusal> {
         for event in &wish.events {
             event_draft::check_mentioned(&machine, &event.name)?;
         }
-        let now = door.clock.now();
-        let event_id = entropy::event_id(now, &*door.entropy);
+        let now = deps.clock.now();
+        let event_id = entropy::event_id(now, &*deps.entropy);
         let input_hash = input_hash(&wish);
         let (execution, id_from) = match (wish.execution_id, &idempotency) {
             (Some(id), _) => (id, ExecutionIdSource::Caller),
@@ -103,7 +106,7 @@ impl PendingStart {
                 (event_draft::execution_id_of_key(&caller.tenant, &idempotency.key)?, ExecutionIdSource::Key)
             }
             (None, None) => (
-                event_draft::parse_execution_id(entropy::uuid_v7(now, &*door.entropy))?,
+                event_draft::parse_execution_id(entropy::uuid_v7(now, &*deps.entropy))?,
                 ExecutionIdSource::Chance,
             ),
         };
@@ -113,7 +116,7 @@ impl PendingStart {
     }
 
     /// The charge against the tenant's quotas.
-    pub(super) fn charge(&self) -> StartCharge<'_> {
+    pub(crate) fn charge(&self) -> StartCharge<'_> {
         let of_events: usize = self.events.iter().map(|event| event.payload.len()).sum();
         StartCharge {
             key: &self.key,
@@ -124,7 +127,7 @@ impl PendingStart {
 
     fn into_ready(
         self,
-        door: &IngressState,
+        deps: &SubmitDeps,
         caller: &TenantCaller,
         trace: &TraceContext,
         first: FirstTransition,
@@ -143,7 +146,7 @@ impl PendingStart {
         };
         let events = events.into_iter().map(|EventContent { name, payload }| {
             let draft = EventDraft { execution: key.clone(), name, payload, idempotency_key: None };
-            event_draft::new_event(door, caller, trace, draft)
+            event_draft::new_event(deps, caller, trace, draft)
         });
         let events = events.collect();
         let (applied, state) = first;
@@ -153,17 +156,17 @@ impl PendingStart {
 }
 
 /// Decides seq 1 of each start, in order, together with its initial events.
-pub(super) async fn decide_starts(
-    door: &IngressState,
+pub(crate) async fn decide_starts(
+    deps: &SubmitDeps,
     caller: &TenantCaller,
     trace: &TraceContext,
     starts: Vec<PendingStart>,
-) -> Vec<Result<ReadyStart, ApiProblem>> {
+) -> Vec<Result<ReadyStart, RequestRefusal>> {
     let creations = starts.iter().map(|start| start.creation.clone()).collect();
-    let mut decided = create_executions(&door.machines.evaluations, creations).await.into_iter();
+    let mut decided = create_executions(&deps.machines.evaluations, creations).await.into_iter();
     let decided = starts.into_iter().map(|start| match decided.next() {
-        Some(Ok(first)) => Ok(start.into_ready(door, caller, trace, first)),
-        Some(Err(reason)) => Err(ApiProblem::invalid(vec![Fault::new("input", reason)])),
+        Some(Ok(first)) => Ok(start.into_ready(deps, caller, trace, first)),
+        Some(Err(reason)) => Err(RequestRefusal::invalid(vec![Fault::new("input", reason)])),
         None => Err(undecided_start()),
     });
     decided.collect()
@@ -190,14 +193,14 @@ fn create_inline(creations: &[ExecutionCreation]) -> Vec<Result<FirstTransition,
     machine::create_executions(creations, VisitLimits { units: stop.units, stop })
 }
 
-fn undecided_start() -> ApiProblem {
+fn undecided_start() -> RequestRefusal {
     let detail = "the start was not decided: \"correlate\" of this start, or of the starts before it in the array, \
                   takes much work. Nothing was accepted; send it again, in a smaller array";
-    ApiProblem::new(ProblemKind::Busy, detail)
+    RequestRefusal::new(RefusalKind::Busy, detail)
 }
 
 /// The hash that identifies a repeat. It covers the request, not the version that "latest" resolves to now.
-pub(super) fn input_hash(wish: &StartRequest) -> [u8; 32] {
+pub(crate) fn input_hash(wish: &StartRequest) -> [u8; 32] {
     let version = wish.version.map(|version| version.to_string()).unwrap_or_default();
     let mut parts: Vec<&[u8]> =
         vec![wish.definition.as_str().as_bytes(), version.as_bytes(), wish.input.as_str().as_bytes()];
@@ -205,7 +208,7 @@ pub(super) fn input_hash(wish: &StartRequest) -> [u8; 32] {
         parts.push(event.name.as_str().as_bytes());
         parts.push(event.payload.as_str().as_bytes());
     }
-    event_draft::hash_parts(&parts)
+    hash_parts(&parts)
 }
 
 #[cfg(test)]

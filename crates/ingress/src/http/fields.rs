@@ -104,19 +104,10 @@ impl<'a> JsonFields<'a> {
 
     /// An integer within a range; `2.0` counts as an integer.
     pub(crate) fn whole_number(&mut self, field: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
-        let number = self.take_field(field)?.parse::<f64>().ok();
+        let number = parse_whole_number::<u32>(self.take_field(field)?);
         let (least, most) = (*range.start(), *range.end());
         match number {
-            Some(number)
-                if number.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&number) =>
-            {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "within a range of u32"
-                )]
-                Some(number as u32)
-            }
+            Some(number) if range.contains(&number) => Some(number),
             Some(_) | None => {
                 self.add_fault(field, format!("must be a whole number between {least} and {most}"));
                 None
@@ -158,6 +149,17 @@ impl<'a> JsonFields<'a> {
         }
         if self.faults.is_empty() { Ok(()) } else { Err(self.faults) }
     }
+}
+
+/// Parses a whole number: JSON makes no difference between `2` and `2.0`.
+pub(in crate::http) fn parse_whole_number<T: TryFrom<i64>>(text: &str) -> Option<T> {
+    let number = text.parse::<i64>().ok().or_else(|| {
+        let number = text.parse::<f64>().ok()?;
+        // Larger whole numbers are not all exact as a double.
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+        (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
+    })?;
+    T::try_from(number).ok()
 }
 
 /// Truncates a text for display.

@@ -1,91 +1,70 @@
 //! Request bodies: read within a size limit, a deadline and a memory budget shared by all requests.
 //!
-//! The budget keeps a thousand clients with 8 MiB each from becoming 8 GiB. A body with an announced length
-//! is charged before its first byte is read, so that a body that does not fit costs neither memory nor
-//! time; other bodies are charged as they arrive. The bytes are released when the request is answered; an
-//! exhausted budget answers 429. The content type is checked before the first byte is read.
+//! A body with an announced length is charged to the budget ([`crate::body_budget`]) before its first byte is
+//! read, so that a body that does not fit costs neither memory nor time; other bodies are charged as they
+//! arrive. An exhausted budget answers 429. The content type is checked before the first byte is read.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body as Incoming;
-use axum::http::{Extensions, HeaderMap, header};
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use millstream_core::id::TenantId;
 use serde_json::value::RawValue;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, ProblemKind};
-use crate::quotas::{HeldQuota, QuotaPermit, RequestClass, TenantQuotas};
+use crate::body_budget::{BodyBudget, PaidBytes};
+use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::state::IngressState;
+
+/// Reads the body of a JSON request, charged to its caller.
+pub(in crate::http) async fn read_json_body(
+    door: &IngressState,
+    request: Request,
+    bytes: usize,
+) -> Result<RequestBody, RequestRefusal> {
+    let (parts, body) = request.into_parts();
+    MediaType::of(&parts.headers, &[MediaType::Json])?;
+    read_body(door, &parts, body, bytes).await
+}
+
+/// Reads a body of at most `bytes`, charged to the caller of the request.
+pub(in crate::http) async fn read_body(
+    door: &IngressState,
+    parts: &Parts,
+    body: Incoming,
+    bytes: usize,
+) -> Result<RequestBody, RequestRefusal> {
+    let allowed = BodyLimits { bytes, time: door.options.limits.body_timeout };
+    RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions)).await
+}
+
+/// Reads a body that may be missing.
+pub(in crate::http) async fn read_optional_body(
+    door: &IngressState,
+    headers: &HeaderMap,
+    body: Incoming,
+    bytes: usize,
+) -> Result<RequestBody, RequestRefusal> {
+    let allowed = BodyLimits { bytes, time: door.options.limits.body_timeout };
+    let body = RequestBody::read_within(body, headers, allowed, &door.bodies).await?;
+    if !body.is_empty() {
+        MediaType::of(headers, &[MediaType::Json])?;
+    }
+    Ok(body)
+}
+
+/// The text of an optional body: an empty one is an empty object.
+pub(in crate::http) fn body_text(body: &RequestBody) -> Result<&str, RequestRefusal> {
+    if body.is_empty() { Ok("{}") } else { body.json() }
+}
 
 /// Size and time limits of a body.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BodyLimits {
-    pub(crate) bytes: usize,
-    pub(crate) time: Duration,
-}
-
-/// The bytes that all bodies together may hold, in units of 1 KiB.
-#[derive(Debug, Clone)]
-pub(crate) struct BodyBudget {
-    process: Arc<Semaphore>,
-    quotas: Arc<TenantQuotas>,
-    /// The tenant whose share is charged as well.
-    tenant: Option<TenantId>,
-}
-
-/// Bytes charged to the budgets of the process and of the tenant; released on drop.
-#[derive(Debug)]
-pub(crate) struct PaidBytes {
-    process: OwnedSemaphorePermit,
-    tenant: Option<QuotaPermit>,
-}
-
-impl PaidBytes {
-    /// Merges both into one. Both belong to one request, so either both have a tenant or neither.
-    pub(crate) fn merge_charge(&mut self, more: PaidBytes) {
-        self.process.merge(more.process);
-        match (&mut self.tenant, more.tenant) {
-            (Some(paid), Some(more)) => paid.merge_permit(more),
-            (paid @ None, more) => *paid = more,
-            (Some(_), None) => {}
-        }
-    }
-}
-
-impl BodyBudget {
-    pub(crate) fn of(bytes: usize, quotas: Arc<TenantQuotas>) -> Self {
-        let permits = (bytes / 1024).min(Semaphore::MAX_PERMITS);
-        Self { process: Arc::new(Semaphore::new(permits)), quotas, tenant: None }
-    }
-
-    /// The same budget, charging the tenant's share as well.
-    pub(crate) fn for_tenant(&self, tenant: &TenantId) -> Self {
-        Self { tenant: Some(tenant.clone()), ..self.clone() }
-    }
-
-    /// The same for the tenant of the authenticated caller. Operator acts do not charge the tenant.
-    pub(crate) fn for_caller(&self, extensions: &Extensions) -> Self {
-        let tenant = match extensions.get() {
-            Some(RequestClass::OperatorAct) => None,
-            Some(RequestClass::Ordinary | RequestClass::Keyed) | None => extensions.get::<TenantCaller>(),
-        };
-        Self { tenant: tenant.map(|caller| caller.tenant.clone()), ..self.clone() }
-    }
-
-    /// Charges `kib` KiB.
-    pub(crate) fn charge_kib(&self, kib: usize) -> Result<PaidBytes, ApiProblem> {
-        let process = self.process.clone().try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX));
-        let process =
-            process.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many bytes are in flight"))?;
-        let share = u64::try_from(kib).unwrap_or(u64::MAX);
-        let tenant = self.tenant.as_ref();
-        let tenant =
-            tenant.map(|tenant| self.quotas.hold_share(tenant, HeldQuota::BodyBytes, share)).transpose()?;
-        Ok(PaidBytes { process, tenant })
-    }
+struct BodyLimits {
+    bytes: usize,
+    time: Duration,
 }
 
 /// A body that has arrived. Dropping it releases its bytes.
@@ -96,12 +75,12 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(crate) async fn read_within(
+    async fn read_within(
         body: Incoming,
         headers: &HeaderMap,
         allowed: BodyLimits,
         budget: &BodyBudget,
-    ) -> Result<Self, ApiProblem> {
+    ) -> Result<Self, RequestRefusal> {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if announced.is_some_and(|length: usize| length > allowed.bytes) {
@@ -110,8 +89,8 @@ impl RequestBody {
         let announced = announced.unwrap_or(0);
         match tokio::time::timeout(allowed.time, collect_body(body, announced, allowed.bytes, budget)).await {
             Ok(read) => read,
-            Err(_) => Err(ApiProblem::new(
-                ProblemKind::BodyTimeout,
+            Err(_) => Err(RequestRefusal::new(
+                RefusalKind::BodyTimeout,
                 format!("the body did not arrive within {} s", allowed.time.as_secs()),
             )),
         }
@@ -121,16 +100,16 @@ impl RequestBody {
         self.bytes.is_empty()
     }
 
-    pub(crate) fn text(&self) -> Result<&str, ApiProblem> {
+    pub(crate) fn text(&self) -> Result<&str, RequestRefusal> {
         std::str::from_utf8(&self.bytes)
-            .map_err(|error| ApiProblem::bad_request(format!("the body is not UTF-8: {error}")))
+            .map_err(|error| RequestRefusal::bad_request(format!("the body is not UTF-8: {error}")))
     }
 
     /// The text, if all of it is one JSON value. The reader checks depth and fields.
-    pub(crate) fn json(&self) -> Result<&str, ApiProblem> {
+    pub(crate) fn json(&self) -> Result<&str, RequestRefusal> {
         let text = self.text()?;
         let raw: &RawValue = serde_json::from_str(text)
-            .map_err(|error| ApiProblem::bad_request(format!("the body is not valid JSON: {error}")))?;
+            .map_err(|error| RequestRefusal::bad_request(format!("the body is not valid JSON: {error}")))?;
         Ok(raw.get())
     }
 }
@@ -140,15 +119,15 @@ async fn collect_body(
     announced: usize,
     limit: usize,
     budget: &BodyBudget,
-) -> Result<RequestBody, ApiProblem> {
+) -> Result<RequestBody, RequestRefusal> {
     let mut paid_kib = announced.div_ceil(1024);
     let mut paid = if paid_kib > 0 { Some(budget.charge_kib(paid_kib)?) } else { None };
     let mut stream = body.into_data_stream();
     // Only received bytes are resident.
     let mut bytes = BytesMut::with_capacity(announced);
     while let Some(chunk) = stream.next().await {
-        let chunk =
-            chunk.map_err(|error| ApiProblem::bad_request(format!("the body could not be read: {error}")))?;
+        let chunk = chunk
+            .map_err(|error| RequestRefusal::bad_request(format!("the body could not be read: {error}")))?;
         if bytes.len() + chunk.len() > limit {
             return Err(too_large(limit));
         }
@@ -166,8 +145,8 @@ async fn collect_body(
     Ok(RequestBody { bytes: bytes.freeze(), _paid: paid })
 }
 
-fn too_large(limit: usize) -> ApiProblem {
-    ApiProblem::new(ProblemKind::TooLarge, format!("the body is larger than {limit} bytes"))
+fn too_large(limit: usize) -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::TooLarge, format!("the body is larger than {limit} bytes"))
 }
 
 /// Media type of a body.
@@ -180,7 +159,7 @@ pub(crate) enum MediaType {
 
 impl MediaType {
     /// The media type of the request, if it is one of `accepted`.
-    pub(crate) fn of(headers: &HeaderMap, accepted: &[MediaType]) -> Result<MediaType, ApiProblem> {
+    pub(crate) fn of(headers: &HeaderMap, accepted: &[MediaType]) -> Result<MediaType, RequestRefusal> {
         let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let essence = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
         let media = match essence.as_str() {
@@ -191,8 +170,8 @@ impl MediaType {
         };
         media.filter(|media| accepted.contains(media)).ok_or_else(|| {
             let names: Vec<_> = accepted.iter().map(|media| media.name()).collect();
-            ApiProblem::new(
-                ProblemKind::UnsupportedMediaType,
+            RequestRefusal::new(
+                RefusalKind::UnsupportedMediaType,
                 format!("Content-Type is {given:?}; this path reads {}", names.join(" or ")),
             )
         })
@@ -210,6 +189,7 @@ impl MediaType {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use axum::http::HeaderValue;
@@ -219,6 +199,7 @@ mod tests {
 
     use super::*;
     use crate::options::IngressLimits;
+    use crate::quotas::TenantQuotas;
 
     const ALLOWED: BodyLimits = BodyLimits { bytes: 1024 * 1024, time: Duration::from_secs(60) };
 
@@ -249,7 +230,7 @@ mod tests {
         let (body, read) = pieces(11);
         let refused =
             RequestBody::read_within(body, &announcing(11 * 1024), ALLOWED, &budget).await.unwrap_err();
-        assert_eq!(refused.kind, ProblemKind::Busy);
+        assert_eq!(refused.kind, RefusalKind::Busy);
         assert!(!read.load(Ordering::Relaxed), "nothing of it was read");
         let (body, _) = pieces(10);
         assert!(
@@ -263,7 +244,7 @@ mod tests {
         let budget = budget(10);
         let (body, read) = pieces(11);
         let refused = RequestBody::read_within(body, &HeaderMap::new(), ALLOWED, &budget).await.unwrap_err();
-        assert_eq!((refused.kind, read.load(Ordering::Relaxed)), (ProblemKind::Busy, true));
+        assert_eq!((refused.kind, read.load(Ordering::Relaxed)), (RefusalKind::Busy, true));
         let (body, _) = pieces(8);
         let held = RequestBody::read_within(body, &HeaderMap::new(), ALLOWED, &budget).await.unwrap();
         assert!(budget.charge_kib(3).is_err(), "8 of 10 are held");

@@ -13,9 +13,8 @@ use millstream_store::StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::KeyStore;
 
-use super::authorize::authenticate_key;
-use super::lookup::KeyLookup;
-use super::waiting_lookups::KeyOrigin;
+use super::problem::status_of_kind;
+use crate::auth::{KeyLookup, KeyOrigin, authenticate_key};
 use crate::connection_use::ClientNetwork;
 
 /// Cache time of a key, or of its absence.
@@ -45,6 +44,6 @@ impl FleetKeys {
         let origin = KeyOrigin::Unproven(ClientNetwork::of(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let identified = authenticate_key(headers, origin, &self.0).await;
         let permitted = identified.and_then(|identity| identity.require_permission(needs));
-        permitted.map_err(|problem| (problem.kind.status(), problem.detail))
+        permitted.map_err(|refusal| (status_of_kind(refusal.kind), refusal.detail))
     }
 }

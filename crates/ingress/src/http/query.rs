@@ -5,8 +5,8 @@ use axum::http::request::Parts;
 use millstream_core::problem::ValidationProblem as Fault;
 
 use crate::cursor::{self, CursorList};
-use crate::fields::clip_text;
-use crate::http::problem::ApiProblem;
+use crate::http::fields::clip_text;
+use crate::refusal::RequestRefusal;
 
 /// Parameters that had another name: (old name, current name).
 const RENAMED: &[(&str, &str)] = &[("seen", "if_version")];
@@ -20,11 +20,11 @@ pub(crate) struct QueryParams {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for QueryParams {
-    type Rejection = ApiProblem;
+    type Rejection = RequestRefusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RequestRefusal> {
         let Query(left) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-            .map_err(|error| ApiProblem::bad_request(format!("the query cannot be read: {error}")))?;
+            .map_err(|error| RequestRefusal::bad_request(format!("the query cannot be read: {error}")))?;
         Ok(Self { left, known: Vec::new(), faults: Vec::new() })
     }
 }
@@ -100,7 +100,7 @@ impl QueryParams {
         renamed.map(|(_, current)| *current)
     }
 
-    pub(crate) fn finish_params(mut self) -> Result<(), ApiProblem> {
+    pub(crate) fn finish_params(mut self) -> Result<(), RequestRefusal> {
         for (name, _) in std::mem::take(&mut self.left) {
             let message = if self.known.contains(&name.as_str()) {
                 "is a duplicate parameter".to_owned()
@@ -113,6 +113,6 @@ impl QueryParams {
             };
             self.add_fault(&name, message);
         }
-        if self.faults.is_empty() { Ok(()) } else { Err(ApiProblem::invalid(self.faults)) }
+        if self.faults.is_empty() { Ok(()) } else { Err(RequestRefusal::invalid(self.faults)) }
     }
 }

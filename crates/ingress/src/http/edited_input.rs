@@ -14,7 +14,7 @@ use millstream_core::raw::RawJson;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::fields::clip_text;
+use crate::http::fields::clip_text;
 
 /// The new input as it is stored, or its faults; paths begin at `input`.
 pub(crate) fn read_edited_input(
