@@ -12,7 +12,7 @@ use axum::body::Body as Incoming;
 use axum::http::{Extensions, HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -214,7 +214,7 @@ mod tests {
 
     use axum::http::HeaderValue;
     use futures::stream;
-    use millstream_core::quota::QuotaSettings;
+    use millstream_model::quota::QuotaSettings;
     use millstream_store::memory::MemoryStore;
 
     use super::*;

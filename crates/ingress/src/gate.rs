@@ -13,8 +13,8 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use millstream_core::permission::Permission;
-use millstream_core::quota::QuotaRefusal;
+use millstream_model::permission::Permission;
+use millstream_model::quota::QuotaRefusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer_body::{AnswerHold, whole_bytes};

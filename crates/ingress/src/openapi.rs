@@ -4,7 +4,7 @@
 //! schemas are written by hand in `openapi/schemas.json` and checked against real answers by the tests (see
 //! `docs/decisions/openapi.md`).
 
-use millstream_core::status::Role;
+use millstream_model::status::Role;
 use serde_json::{Map, Value, json};
 
 use crate::http::all_routes;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use millstream_core::status::EventStatus;
+use millstream_model::status::EventStatus;
 
 use crate::http::problem::ApiProblem;
 

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
-use millstream_core::entropy::{self, Entropy};
+use millstream_model::entropy::{self, Entropy};
 use tracing::Instrument;
 
 use crate::http::problem::{self, ApiProblem, ProblemKind};

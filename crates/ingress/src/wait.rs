@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use millstream_core::id::{EventId, ExecutionKey};
+use millstream_model::id::{EventId, ExecutionKey};
 use millstream_store::StoreResult;
 use millstream_store::views::EventView;
 use tokio::time::Instant;

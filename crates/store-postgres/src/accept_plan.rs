@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
-use millstream_core::status::{EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, EventId, ExecutionKey, TenantId};
+use millstream_model::status::{EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::{
     AppendRequest, Appended, EventSubmission, ExecutionStart, IdempotencyKey, SignalSubmission,
 };

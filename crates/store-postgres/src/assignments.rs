@@ -2,19 +2,19 @@
 //! queues.
 //!
 //! Callers are locked for the whole transaction, so that concurrent requests of one person cannot exceed a
-//! limit. Callers with the same tenant, queues and skills are searched for together; `core` decides who gets
+//! limit. Callers with the same tenant, queues and skills are searched for together; `people` decides who gets
 //! which of the locked items. A caller without a result retries while other transactions held suitable items.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use millstream_core::assignment::select::{
+use millstream_model::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::{
     AskingPerson, OpeningCandidate, PersonIdleReason, PersonLoad, PersonProfile, select_openings,
 };
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
-use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_store::assignments::{
     AssignedWork, AssignmentCaller, Assignments, NextAssignment, OverdueItem,
 };

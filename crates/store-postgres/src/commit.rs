@@ -11,10 +11,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Seq, WorkerId};
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::status::{ActionStatus, ExecutionPhase, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, Epoch, ExecutionKey, Seq, WorkerId};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::status::{ActionStatus, ExecutionPhase, PauseState};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
@@ -302,7 +302,7 @@ pub(crate) fn take_ready_slots<'a>(
 fn inline_results(
     commit: &ExecutionCommit,
     action: &NewAction,
-) -> BTreeMap<millstream_core::id::Name, millstream_core::raw::RawJson> {
+) -> BTreeMap<millstream_model::id::Name, millstream_model::raw::RawJson> {
     let candidates = if action.needs.is_empty() { &[] } else { &commit.actions[..] };
     candidates
         .iter()

@@ -1,13 +1,13 @@
 //! The rows that accepting and committing write about executions: one statement each, all rows at once.
 
-use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
-use millstream_core::log::{ArmedTimer, Transition};
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::ExecutionStart;
 use millstream_store::execution_store::{DecidedEvent, EventVerdict, ExecutionCommit, SnapshotWrite};
+use millstream_workflow::log::{ArmedTimer, Transition};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};

@@ -3,10 +3,10 @@
 //! Existing runs are locked before ([`crate::run_rows::lock`]). New ones need no lock: when a concurrent
 //! transaction creates one of them, the statement rolls itself back as a whole.
 
-use millstream_core::id::{DeviceId, RunKey};
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, RunKey};
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::notices::of_runs;
 use millstream_store::run_commit::{ResultingRun, RunCommitPlan};
 use millstream_store::run_seats::{self, SeatRow};

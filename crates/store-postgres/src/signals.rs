@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::EventOrigin;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::{EventSubmission, SignalSubmission};
 use millstream_store::execution_store::ExecutionCommit;
+use millstream_workflow::log::EventOrigin;
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};

@@ -3,11 +3,10 @@
 //! The fence comes first (optimistic concurrency): an execution that is at another seq or paused, or one of
 //! whose events was decided meanwhile, is refused before anything of it is written.
 
-use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq, WorkerId};
-use millstream_core::log::{ArmedTimer, Transition};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, ExecutionPhase, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{EventStatus, ExecutionPhase, PauseState};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
     CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, NewAction, OpenActions,
@@ -15,6 +14,7 @@ use millstream_store::execution_store::{
 };
 use millstream_store::graph_store::GraphRows;
 use millstream_store::incidents::opens_incident;
+use millstream_workflow::log::{ArmedTimer, Transition};
 use rusqlite::{CachedStatement, Connection};
 
 use crate::accept::{EventAcceptance, accept_emitted};
@@ -35,7 +35,7 @@ pub(crate) struct RenderedCommit {
     pub(crate) definition: DefinitionRef,
     expected: Seq,
     pub(crate) seq: Seq,
-    pub(crate) state: millstream_core::id::Name,
+    pub(crate) state: millstream_model::id::Name,
     pub(crate) phase: ExecutionPhase,
     pub(crate) at: Timestamp,
     pub(crate) paused_reason: Option<String>,

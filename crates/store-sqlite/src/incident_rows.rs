@@ -1,10 +1,10 @@
 //! Rows of incidents: opened in the transaction of the failure, resolved once, together with the effects of
 //! the decision.
 
-use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
-use millstream_core::incident::{NewIncident, incident_fingerprint};
-use millstream_core::status::{ActionStatus, EventStatus, IncidentResolution};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
+use millstream_model::incident::{NewIncident, incident_fingerprint};
+use millstream_model::status::{ActionStatus, EventStatus, IncidentResolution};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::FailureHandling;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::incidents::{IncidentDecision, ResolveVerdict};

@@ -4,7 +4,7 @@ mod redis_server;
 
 use std::time::{Duration, Instant};
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use millstream_stream::doorbell::{Doorbell, FullTenants, RedeliveryMark, TENANT_WINDOW};
 use millstream_stream::locks::LockToken;
 use millstream_stream::{RedisOptions, RedisStream, StreamError, StreamHandles};
@@ -87,7 +87,8 @@ async fn acknowledgement_without_group_deletes_entries() {
     let key = rig.bells_key();
     rig.command(&["XGROUP", "DESTROY", &key, "workers"]).await;
     rig.streams.bells.ack_entries(&[delivered[0].entry.clone()]).await.unwrap();
-    let length: usize = rig.streams.care.lane_stats().await.unwrap().iter().map(|lane| lane.length as usize).sum();
+    let length: usize =
+        rig.streams.care.lane_stats().await.unwrap().iter().map(|lane| lane.length as usize).sum();
     assert_eq!(length, 1);
 }
 

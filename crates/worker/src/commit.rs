@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_core::crash::CrashPoint;
-use millstream_core::id::{AcceptNo, TenantId};
-use millstream_core::status::{ActionStatus, ExecutionPhase};
+use millstream_model::crash::CrashPoint;
+use millstream_model::id::{AcceptNo, TenantId};
+use millstream_model::status::{ActionStatus, ExecutionPhase};
 use millstream_rpc::evaluation_pool::PoolClosed;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::entropy;
-use millstream_core::id::{EventId, TenantId};
-use millstream_core::overdue_sweep;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{EventId, TenantId};
+use millstream_model::time::Timestamp;
+use millstream_model::{entropy, overdue_sweep};
 use millstream_rpc::client;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::execution_store::LeaseGrant;

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::action_store::{LeasePulse, OutcomeDemand};
 use millstream_stream::locks::LockToken;
 use tokio::time::Instant;

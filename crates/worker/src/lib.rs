@@ -1,7 +1,7 @@
 //! The worker: consumes doorbells, decides, commits, acknowledges, performs, settles, and repairs.
 //!
 //! Follow one event: [`reader`] (a doorbell is read) → [`consume`] and [`inbox`] (held, grouped by
-//! execution) → [`process`] (lock, [`load`], `core` decides, [`commit_builder`] turns that into rows,
+//! execution) → [`process`] (lock, [`load`], `workflow` decides, [`commit_builder`] turns that into rows,
 //! [`commit`], [`post_commit`], ack) → [`perform`] (each action under its lease) → [`settle`] (its outcome
 //! becomes the next event). Each crash between two of these steps is repaired by one file:
 //! [`reclaim`], [`poison`] and those in [`duties`]. [`run_worker()`] starts it all and [`drain`] ends it.

@@ -20,8 +20,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use millstream_core::id::ExecutionKey;
-use millstream_core::mutation::{self, Mutation};
+use millstream_model::id::ExecutionKey;
+use millstream_model::mutation::{self, Mutation};
 use millstream_stream::doorbell::StreamEntryId;
 use millstream_stream::locks::LockToken;
 

@@ -285,7 +285,7 @@ fn engine_settings(args: &BenchSubject, global: &GlobalArgs) -> Vec<(String, Str
 }
 
 fn parse_span(text: &str) -> Result<Duration> {
-    millstream_core::duration::parse(text).map_err(|error| anyhow!("{text:?}: {error}"))
+    millstream_model::duration::parse(text).map_err(|error| anyhow!("{text:?}: {error}"))
 }
 
 fn invalid_usage(text: &str) -> anyhow::Error {

@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 use millstream_store::StoreResult;
 
 use super::identity::{CallerIdentity, CallerRights};

@@ -2,14 +2,15 @@
 //! notifies devices and workers.
 
 use futures::future::join_all;
-use millstream_core::claim::{RunOutcome, SelectionWeights, WaitingAction};
-use millstream_core::time::Timestamp;
-use millstream_core::{action, entropy};
+use millstream_devices::claim::{RunOutcome, SelectionWeights, WaitingAction};
+use millstream_model::entropy;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{Lease, SettledBatch, Settlement};
 use millstream_store::outcome::{self, ActionAttempt};
 use millstream_store::run_service::{RosterCache, RunEnvironment, WrittenRuns};
 use millstream_store::{StoreResult, Stores};
 use millstream_stream::announcement::Announcement;
+use millstream_workflow::action;
 
 use super::run_metrics;
 use crate::state::IngressState;

@@ -1,8 +1,8 @@
 //! Runs of devices: create, find, and act.
 
-use millstream_core::claim::{RunRecord, RunSpec};
-use millstream_core::entropy;
-use millstream_core::id::{DeviceId, RunId, RunKey};
+use millstream_devices::claim::{RunRecord, RunSpec};
+use millstream_model::entropy;
+use millstream_model::id::{DeviceId, RunId, RunKey};
 use millstream_store::StoreError;
 use millstream_store::run_service::{
     CreateRunReply, DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply, RunReply,

@@ -7,17 +7,17 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
-use millstream_core::action::{
-    self, ActionConclusion, ActionFailure, AttemptOutcome, ErrorClass, FailureConsequence,
-};
-use millstream_core::id::{ActionKey, Name};
-use millstream_core::permission::Permission;
-use millstream_core::raw::RawJson;
-use millstream_core::schedule;
-use millstream_core::status::{ActionStatus, EventStatus};
-use millstream_core::{duration, entropy};
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{ActionKey, Name};
+use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus};
+use millstream_model::{duration, entropy};
 use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::outcome::{self, ActionAttempt};
+use millstream_workflow::action::{self, ActionConclusion, FailureConsequence};
+use millstream_workflow::schedule;
 use serde::Serialize;
 
 use super::batch::split_json_array;

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use millstream_core::assignment::NewQueueItem;
-use millstream_core::assignment::item::ItemOverrides;
-use millstream_core::assignment::limits::{MAX_OVERLAP, MAX_PAYLOAD_BYTES, MAX_PRIORITY, MAX_SKILLS};
-use millstream_core::id::{ItemId, ItemKey, Name, TenantId};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::quota::CountedQuota;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ItemId, ItemKey, Name, TenantId};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::quota::CountedQuota;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::NewQueueItem;
+use millstream_people::assignment::item::ItemOverrides;
+use millstream_people::assignment::limits::{MAX_OVERLAP, MAX_PAYLOAD_BYTES, MAX_PRIORITY, MAX_SKILLS};
 use millstream_store::item_store::{ImportVerdict, ItemRef};
 use serde::Serialize;
 

@@ -5,9 +5,9 @@
 
 use std::future::Future;
 
-use millstream_core::claim::DeviceReport;
-use millstream_core::id::{DeviceKey, ExecutionKey, TenantId};
-use millstream_core::quota::{CountedQuota, QuotaRefusal};
+use millstream_devices::claim::DeviceReport;
+use millstream_model::id::{DeviceKey, ExecutionKey, TenantId};
+use millstream_model::quota::{CountedQuota, QuotaRefusal};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{HeldQuota, QuotaPermit, RateQuota, RequestClass};

@@ -1,10 +1,11 @@
 //! Quota checks before runs, keys and graphs are created, and before graphs are edited.
 
-use millstream_core::graph::NodeEdit;
-use millstream_core::id::{ExecutionKey, RunKey, TenantId};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::quota::{CountedQuota, caps};
+use millstream_model::id::{ExecutionKey, RunKey, TenantId};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::quota::CountedQuota;
 use millstream_store::key_store::KeyView;
+use millstream_workflow::graph::NodeEdit;
+use millstream_workflow::quota_caps;
 
 use crate::http::problem::ApiProblem;
 use crate::state::IngressState;
@@ -49,7 +50,7 @@ impl IngressState {
 
     /// Refuses edits with nodes beyond the caps of the tenant.
     pub(crate) fn admit_edits(&self, tenant: &TenantId, edits: &[NodeEdit]) -> Result<(), ApiProblem> {
-        let beyond = caps::edit_problems(edits, &self.quotas.quota_of(tenant));
+        let beyond = quota_caps::edit_problems(edits, &self.quotas.quota_of(tenant));
         if beyond.is_empty() { Ok(()) } else { Err(ApiProblem::invalid(beyond)) }
     }
 }

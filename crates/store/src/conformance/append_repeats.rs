@@ -1,7 +1,7 @@
 //! Accepting the same thing again: idempotency keys, repeated starts, appends in doubt.
 
-use millstream_core::id::Seq;
-use millstream_core::status::{EventStatus, ExecutionPhase};
+use millstream_model::id::Seq;
+use millstream_model::status::{EventStatus, ExecutionPhase};
 
 use super::ConformanceBench;
 use super::commit_builder::ConformanceVisit;

@@ -1,11 +1,13 @@
 //! Builder for a worker's visit to an execution: its decisions, in order.
 
-use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{ArmedTimer, ExecutionState, FORMAT, StateEntry, Transition, TransitionDecision};
-use millstream_core::machine::evolve;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{
+    ArmedTimer, ExecutionState, FORMAT, StateEntry, Transition, TransitionDecision,
+};
+use millstream_workflow::machine::evolve;
 
 use super::ConformanceBench;
 use super::fixture::{grant, incident, name, order, raw, worker};
@@ -312,7 +314,7 @@ impl ConformanceAction {
 pub(super) struct ConformanceCommit {
     pub(super) leased: Vec<LeasedAction>,
     pub(super) unleased: usize,
-    pub(super) emitted: Vec<millstream_core::id::AcceptNo>,
+    pub(super) emitted: Vec<millstream_model::id::AcceptNo>,
 }
 
 pub(super) fn done(committed: CommitVerdict) -> ConformanceCommit {

@@ -1,8 +1,8 @@
 //! Views of executions: lists, history, isolation of tenants.
 
-use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq};
-use millstream_core::log::EventOrigin;
-use millstream_core::status::{ExecutionPhase, ExecutionStatus};
+use millstream_model::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq};
+use millstream_model::status::{ExecutionPhase, ExecutionStatus};
+use millstream_workflow::log::EventOrigin;
 
 use super::ConformanceBench;
 use super::commit_builder::{ConformanceVisit, ready, waiting};

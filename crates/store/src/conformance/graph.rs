@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
-use millstream_core::log::ExecutionState;
-use millstream_core::raw::RawJson;
+use millstream_model::id::{DefinitionRef, ExecutionKey, Name, Seq};
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::{NodeId, NodeStatus};
+use millstream_workflow::log::ExecutionState;
 
 use super::ConformanceBench;
 use super::commit_builder::ConformanceVisit;

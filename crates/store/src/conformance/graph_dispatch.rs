@@ -1,7 +1,7 @@
 //! Dispatches: the executor of a node, and the contents of the request.
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::raw::RawJson;
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::NodeStatus;
 
 use super::ConformanceBench;
 use super::fixture::{execution, name, raw};

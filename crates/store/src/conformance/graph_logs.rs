@@ -4,7 +4,7 @@ use super::ConformanceBench;
 use super::fixture::{execution, name};
 use super::graph::{node, rows};
 use crate::graph_store::{ExecutorLogText, GraphRows, LogView, MAX_LOG_BYTES};
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 
 fn log(key: &ExecutionKey, node: &str, attempt: u32, text: &str) -> ExecutorLogText {
     ExecutorLogText { execution: key.clone(), node: name(node), attempt, text: text.to_owned() }

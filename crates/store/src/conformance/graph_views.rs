@@ -1,7 +1,7 @@
 //! Views of the nodes of graphs: filters, pages, counts.
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::status::ExecutionPhase;
+use millstream_model::status::ExecutionPhase;
+use millstream_workflow::graph::NodeStatus;
 
 use super::ConformanceBench;
 use super::commit_builder::ConformanceVisit;

@@ -1,7 +1,7 @@
 //! Graphs beside the log: rows written by starts and commits, and their loads.
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::id::Seq;
+use millstream_model::id::Seq;
+use millstream_workflow::graph::NodeStatus;
 
 use super::ConformanceBench;
 use super::commit_builder::ConformanceVisit;

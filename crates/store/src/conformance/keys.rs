@@ -1,6 +1,6 @@
 //! API keys.
 
-use millstream_core::status::Role;
+use millstream_model::status::Role;
 
 use super::ConformanceBench;
 use super::fixture::tenant;

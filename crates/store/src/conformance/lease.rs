@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::Epoch;
-use millstream_core::status::ActionStatus;
+use millstream_model::id::Epoch;
+use millstream_model::status::ActionStatus;
 
 use super::ConformanceBench;
 use super::commit_builder::{ready, waiting};

@@ -1,9 +1,9 @@
 //! Loading: one consistent picture of state and mailbox.
 
-use millstream_core::id::Seq;
-use millstream_core::log::{EventOrigin, MailboxState};
-use millstream_core::machine::evolve;
-use millstream_core::status::{ExecutionPhase, PauseState};
+use millstream_model::id::Seq;
+use millstream_model::status::{ExecutionPhase, PauseState};
+use millstream_workflow::log::{EventOrigin, MailboxState};
+use millstream_workflow::machine::evolve;
 
 use super::ConformanceBench;
 use super::commit_builder::ConformanceVisit;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, Epoch};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, Epoch};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use super::ConformanceBench;
 use super::commit_builder::{ConformanceVisit, ready, waiting};

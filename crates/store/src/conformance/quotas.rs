@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::claim::{RunInput, RunSpec};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
-use millstream_core::status::Role;
+use millstream_devices::claim::{RunInput, RunSpec};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
+use millstream_model::status::Role;
+use millstream_people::assignment::select::PersonProfile;
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use super::ConformanceBench;
 use super::commit_builder::ready;

@@ -1,10 +1,10 @@
 //! Children, correlations and signals.
 
-use millstream_core::definition::ParentClose;
-use millstream_core::id::{EventId, ExecutionKey, Seq};
-use millstream_core::log::{ExecutionParent, ExecutionState};
-use millstream_core::status::{EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, Seq};
+use millstream_model::status::{EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
+use millstream_workflow::definition::ParentClose;
+use millstream_workflow::log::{ExecutionParent, ExecutionState};
 
 use super::ConformanceBench;
 use super::commit_builder::ConformanceVisit;

@@ -1,8 +1,8 @@
 //! Deadlines of a schedule: when they apply, when they do not, and when they restart.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use super::ConformanceBench;
 use super::commit_builder::{ConformanceVisit, ready, standby, waiting};

@@ -1,8 +1,8 @@
 //! Compensation: completed actions are undone in reverse order, then the failure is reported.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use super::ConformanceBench;
 use super::commit_builder::{ready, standby, waiting};

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, ExecutionKey};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::status::{
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, ExecutionKey};
+use millstream_model::status::{
     ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus, IncidentResolution,
 };
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use super::ConformanceBench;
 use super::commit_builder::{ConformanceVisit, ready, standby, waiting};
@@ -133,7 +133,7 @@ pub async fn two_failures_open_two_incidents_pause_once(bench: ConformanceBench)
 async fn cancelling(
     bench: &ConformanceBench,
     key: &ExecutionKey,
-    state: &millstream_core::log::ExecutionState,
+    state: &millstream_workflow::log::ExecutionState,
 ) -> impl Future<Output = ()> + Send + use<> {
     let cancel = bench.post(key, "millstream.cancel").await;
     let now = bench.now().await;

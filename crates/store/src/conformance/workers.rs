@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 
 use super::ConformanceBench;
 use super::fixture::{HOUR, LONG, SHORT, name, worker};

@@ -1,9 +1,9 @@
 //! Views of executions, in memory.
 
-use millstream_core::id::{AcceptNo, ExecutionKey, Seq, TenantId};
-use millstream_core::machine::evolve;
-use millstream_core::raw::RawJson;
-use millstream_core::status::ExecutionStatus;
+use millstream_model::id::{AcceptNo, ExecutionKey, Seq, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ExecutionStatus;
+use millstream_workflow::machine::evolve;
 
 use super::MemoryStore;
 use super::tables::{MemoryExecution, MemoryTables};

@@ -1,6 +1,6 @@
 //! Reads the feed, in memory; each commit writes its own entries ([`super::graphs`]).
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 
 use super::MemoryStore;
 use crate::StoreResult;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::ExecutionKey;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionKey;
+use millstream_model::time::Timestamp;
+use millstream_workflow::graph::{NodeId, NodeStatus};
 
 use super::MemoryStore;
 use super::graphs::GraphTable;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
+use millstream_workflow::graph::NodeId;
 
 use super::MemoryStore;
 use super::graphs::GraphTable;

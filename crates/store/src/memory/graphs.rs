@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_workflow::graph::NodeId;
 
 use super::tables::MemoryTables;
 use crate::feed::{FeedContent, FeedEntry};

@@ -1,10 +1,10 @@
 //! Children, correlations and buffered signals, in memory.
 
-use millstream_core::definition::ParentClose;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::EventOrigin;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
+use millstream_workflow::definition::ParentClose;
+use millstream_workflow::log::EventOrigin;
 
 use super::MemoryStore;
 use super::event_log::known_key;

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::DeviceReport;
-use millstream_core::id::{
+use millstream_devices::claim::DeviceReport;
+use millstream_model::id::{
     AcceptNo, DefinitionRef, DeviceKey, EventId, ExecutionKey, Name, RunKey, Seq, TenantId, WorkerId,
 };
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{ArmedTimer, EventOrigin, ExecutionState, MailboxEvent, MailboxState, Transition};
-use millstream_core::quota::QuotaSet;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, ExecutionPhase, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::quota::QuotaSet;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{EventStatus, ExecutionPhase, PauseState};
+use millstream_model::time::Timestamp;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{
+    ArmedTimer, EventOrigin, ExecutionState, MailboxEvent, MailboxState, Transition,
+};
 
 use super::graphs::{FeedRow, GraphTable};
 use super::notices::NoticeRow;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::lane::{LANES, Lane};
+use millstream_model::lane::{LANES, Lane};
 
 use super::fixture::{HOUR, PATIENCE, StreamFixture, bells, hear, worker};
 use crate::doorbell::DoorbellReader;

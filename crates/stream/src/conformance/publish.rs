@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionId, ExecutionKey, TenantId};
+use millstream_model::lane::Lane;
 
 use super::fixture::{
     PATIENCE, SLICE, StreamFixture, bells, execution, hear, sorted, tenant_of_lane, worker,

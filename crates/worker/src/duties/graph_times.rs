@@ -7,9 +7,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
-use millstream_core::status::ExecutionPhase;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionKey;
+use millstream_model::status::ExecutionPhase;
+use millstream_model::time::Timestamp;
 
 use super::periodic::DutyError;
 use crate::context::WorkerContext;

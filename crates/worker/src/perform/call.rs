@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use millstream_core::action::AttemptOutcome;
-use millstream_core::id::{ActionKey, Name};
-use millstream_core::raw::RawJson;
-use millstream_core::secrets::SecretValues;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::id::{ActionKey, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::secrets::SecretValues;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

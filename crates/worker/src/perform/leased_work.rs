@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::assignment::ItemOutcome;
-use millstream_core::definition::{ActionSpec, HttpMethod, StatusPattern};
-use millstream_core::id::{Name, TenantId};
-use millstream_core::machine::{ActionInput, CallInput, HttpInput};
-use millstream_core::quota::QuotaRefusal;
-use millstream_core::raw::RawJson;
-use millstream_core::secrets::{self, MissingSecret, SecretHoles, SecretValues};
-use millstream_core::time::Timestamp;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::quota::QuotaRefusal;
+use millstream_model::raw::RawJson;
+use millstream_model::secrets::{self, MissingSecret, SecretHoles, SecretValues};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::ItemOutcome;
 use millstream_store::action_store::LeasedAction;
+use millstream_workflow::definition::{ActionSpec, HttpMethod, StatusPattern};
+use millstream_workflow::machine::{ActionInput, CallInput, HttpInput};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

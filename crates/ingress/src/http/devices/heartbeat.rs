@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::{DeviceReport, SeatProgress, SeatStatus, SeatToken};
-use millstream_core::id::{DeviceKey, RunId};
-use millstream_core::permission::Permission;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceReport, SeatProgress, SeatStatus, SeatToken};
+use millstream_model::id::{DeviceKey, RunId};
+use millstream_model::permission::Permission;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::views::fraction_faults;

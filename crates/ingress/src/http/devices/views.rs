@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::{DeviceCandidate, DeviceReport, RunSpec};
-use millstream_core::id::{DeviceId, Name};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceCandidate, DeviceReport, RunSpec};
+use millstream_model::id::{DeviceId, Name};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::http::strict_json::{whole, whole_or_none};
