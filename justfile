@@ -11,7 +11,7 @@ default:
 ci:
   .ci/run
 
-# Tests on private services: `just test`, `just test -p millstream-core`, `just test -p millstream --test e2e crashes::fleet`.
+# Tests on private services: `just test`, `just test -p millstream-model`, `just test -p millstream --test e2e crashes::fleet`.
 test *arguments:
   scripts/test "$@"
 

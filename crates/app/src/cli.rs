@@ -423,7 +423,7 @@ pub(crate) struct NewKeyArgs {
 }
 
 fn parse_length(text: &str) -> Result<Duration, String> {
-    millstream_core::duration::parse(text).map_err(|error| error.to_string())
+    millstream_model::duration::parse(text).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]

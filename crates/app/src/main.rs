@@ -10,7 +10,7 @@ mod user_input;
 
 use anyhow::Result;
 use clap::Parser;
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_runtime::backend::Database;
 use millstream_runtime::config::{self, Config};
 use millstream_runtime::{fault_injection, threads};

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use millstream_core::definition::SourceFormat;
+use millstream_model::document::SourceFormat;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

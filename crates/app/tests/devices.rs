@@ -5,7 +5,7 @@
 #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
 
 use clap::Parser;
-use millstream_core::claim::RunInputKind;
+use millstream_devices::claim::RunInputKind;
 use millstream_torture::devices::check::DeviceRule;
 use millstream_torture::devices::options::DeviceTortureOptions;
 use millstream_torture::devices::report::DeviceTortureReport;

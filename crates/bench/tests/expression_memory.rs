@@ -6,7 +6,7 @@
 )]
 
 use millstream_bench::expressions::{CaseScale, HostileCase, generated_cases, reviewed_cases};
-use millstream_core::expr::{ExprBudget, STEP_BYTES, STEP_UNITS, StopRule};
+use millstream_expr::{ExprBudget, STEP_BYTES, STEP_UNITS, StopRule};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]

@@ -4,9 +4,10 @@
 //! The store keeps only the canonical text. An accepted definition that cannot be parsed back would fail in
 //! every start and every worker.
 
-use millstream_core::definition::limits::MAX_PROBLEMS;
-use millstream_core::definition::{SourceFormat, parse};
-use millstream_core::machine::Machine;
+use millstream_model::document::SourceFormat;
+use millstream_workflow::definition::limits::MAX_PROBLEMS;
+use millstream_workflow::definition_parser::parse;
+use millstream_workflow::machine::Machine;
 
 pub(crate) const WORDS: &[&str] = &[
     "name: ",

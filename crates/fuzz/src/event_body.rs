@@ -1,8 +1,8 @@
 //! Bodies of events: an accepted body yields a name and a payload that occurs unchanged in the body, and a
 //! batch is split into substrings of itself.
 
-use millstream_core::raw::RawJson;
 use millstream_ingress::fuzzing::{cut_array, read_event};
+use millstream_model::raw::RawJson;
 
 pub(crate) const WORDS: &[&str] = &[
     "{",

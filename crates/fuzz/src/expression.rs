@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::expr::{CelProgram, EventScope, ExprBudget, ExprScope, ExprVocabulary};
-use millstream_core::log::ExecutionContext;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_expr::{CelProgram, EventScope, ExprBudget, ExprScope, ExprVocabulary};
+use millstream_model::context::ExecutionContext;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 
 pub(crate) const WORDS: &[&str] = &[
     "context",

@@ -1,8 +1,8 @@
 //! Stream entries: any reply of a server is classified without loss; a doorbell, parsed from a reply or built
 //! for a tenant and an execution in the input, is written as an entry that is parsed as the same doorbell.
 
-use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionId, ExecutionKey, TenantId};
+use millstream_model::lane::Lane;
 use millstream_stream::doorbell::Doorbell;
 use millstream_stream::redis::fuzzing::{read, write};
 

@@ -21,7 +21,7 @@ mod shares;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use millstream_store::clock::Clock;
 use millstream_store::event_log::{AppendRequest, Appended, EventLog, EventSubmission};
 use millstream_store::graph_store::GraphRows;

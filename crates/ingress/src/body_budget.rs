@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::http::Extensions;
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::TenantCaller;

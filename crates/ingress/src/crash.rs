@@ -1,6 +1,6 @@
 //! Crash points (fault injection) for durability tests. Release builds contain no such code.
 
-use millstream_core::crash::CrashPoint;
+use millstream_model::crash::CrashPoint;
 
 /// Aborts the process if `here` is the chosen point.
 pub(crate) fn crash_at(chosen: Option<CrashPoint>, here: CrashPoint) {

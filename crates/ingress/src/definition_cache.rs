@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
-use millstream_core::definition::{self, SourceFormat};
-use millstream_core::id::{DefinitionRef, ExecutionKey, Name, TenantId};
-use millstream_core::machine::Machine;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{DefinitionRef, ExecutionKey, Name, TenantId};
 use millstream_rpc::evaluation_pool::{EvaluationPlace, EvaluationPool};
 use millstream_rpc::weighed_cache::WeighedCache;
 use millstream_store::definition_store::{DefinitionStore, StoredDefinition};
 use millstream_store::{StoreError, StoreResult};
+use millstream_workflow::definition_parser;
+use millstream_workflow::machine::Machine;
 use tokio::time::Instant;
 
 use crate::coalescer::Coalescer;
@@ -156,8 +157,8 @@ fn compile_definition(stored: &StoredDefinition) -> StoreResult<Machine> {
     let unusable = |problems: &dyn std::fmt::Display| {
         StoreError::Corrupt(format!("definition {} cannot be used: {problems}", stored.definition))
     };
-    let definition =
-        definition::parse(&stored.source, SourceFormat::Json).map_err(|problems| unusable(&problems))?;
+    let definition = definition_parser::parse(&stored.source, SourceFormat::Json)
+        .map_err(|problems| unusable(&problems))?;
     Machine::compile(definition).map_err(|problems| unusable(&problems))
 }
 
@@ -171,7 +172,7 @@ impl std::fmt::Debug for DefinitionCache {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use millstream_core::time::Timestamp;
+    use millstream_model::time::Timestamp;
     use millstream_store::definition_store::{NewDefinition, PutDefinition};
     use tokio_util::task::TaskTracker;
 

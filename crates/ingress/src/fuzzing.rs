@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue};
-use millstream_core::id::Name;
-use millstream_core::raw::RawJson;
+use millstream_model::id::Name;
+use millstream_model::raw::RawJson;
 
 use crate::cursor::{self, CursorList};
 use crate::http::event_fields;

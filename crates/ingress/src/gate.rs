@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::quota::QuotaRefusal;
+use millstream_model::quota::QuotaRefusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::metrics;

@@ -5,7 +5,7 @@
 //! `docs/decisions/openapi.md`).
 
 use bytes::Bytes;
-use millstream_core::status::Role;
+use millstream_model::status::Role;
 use serde_json::{Map, Value, json};
 
 use crate::http::all_routes;

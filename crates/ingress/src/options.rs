@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::DevicePolicy;
-use millstream_core::crash::CrashPoint;
-use millstream_core::definition::limits::MAX_SOURCE_BYTES;
-use millstream_core::fair::TenantWeights;
-use millstream_core::network_policy::NetworkPolicy;
-use millstream_core::quota::QuotaSettings;
+use millstream_devices::claim::DevicePolicy;
+use millstream_model::crash::CrashPoint;
+use millstream_model::document::MAX_SOURCE_BYTES;
+use millstream_model::fair::TenantWeights;
+use millstream_model::network_policy::NetworkPolicy;
+use millstream_model::quota::QuotaSettings;
 use millstream_rpc::evaluation_pool::EvaluationPlace;
 
 /// Behaviour of the ingress. `Default` is the production setting.
@@ -33,7 +33,7 @@ pub struct IngressOptions {
     /// How long an answer waits for its commit. After that the outcome is in doubt and the answer is 503;
     /// the commit itself continues.
     pub commit_timeout: Duration,
-    /// Concurrent commits under load: see [`millstream_core::batch_pacing`]. Beside a bulk commit there is one more
+    /// Concurrent commits under load: see [`millstream_model::batch_pacing`]. Beside a bulk commit there is one more
     /// for small requests of other tenants.
     pub appenders: usize,
     /// Cache time of a key, or of its absence. At most 5 s: a revoked key remains valid for that long.

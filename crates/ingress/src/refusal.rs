@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::CurrentSeatHolder;
-use millstream_core::problem::{ValidationProblem as Fault, ValidationProblems};
-use millstream_core::quota::QuotaRefusal;
+use millstream_devices::claim::CurrentSeatHolder;
+use millstream_model::problem::{ValidationProblem as Fault, ValidationProblems};
+use millstream_model::quota::QuotaRefusal;
 use millstream_store::StoreError;
 
 macro_rules! refusal_kinds {

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use millstream_core::permission::Permission;
-use millstream_core::status::Role;
+use millstream_model::permission::Permission;
+use millstream_model::status::Role;
 
 use crate::grpc::{METHODS, MethodAccess};
 use crate::http::all_routes;

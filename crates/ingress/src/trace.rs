@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName};
-use millstream_core::entropy::{self, Entropy};
+use millstream_model::entropy::{self, Entropy};
 use millstream_store::clock::Clock;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

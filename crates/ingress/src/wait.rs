@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{EventId, ExecutionKey, TenantId};
-use millstream_core::status::EventStatus;
+use millstream_model::id::{EventId, ExecutionKey, TenantId};
+use millstream_model::status::EventStatus;
 use millstream_store::StoreResult;
 use millstream_store::views::EventView;
 use tokio::time::Instant;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_stream::announcement::Announcer;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, watch};
@@ -174,7 +174,7 @@ async fn listen_to_announcements(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_core::id::{ExecutionId, TenantId};
+    use millstream_model::id::{ExecutionId, TenantId};
 
     fn key(id: &str) -> ExecutionKey {
         ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use millstream_core::network_policy::NetworkPolicy;
+use millstream_model::network_policy::NetworkPolicy;
 use tonic::transport::Uri;
 
 const LONGEST: usize = 512;

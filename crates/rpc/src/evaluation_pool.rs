@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::expr::StopRule;
+use millstream_expr::StopRule;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, spawn_blocking};
 
@@ -84,7 +84,7 @@ fn propagate_panic(error: JoinError) -> PoolClosed {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use millstream_core::expr::STEP_UNITS;
+    use millstream_expr::STEP_UNITS;
 
     use super::*;
 

@@ -1,9 +1,9 @@
 //! Translates field names of the JSON form to those of the messages.
 //!
-//! The core reports problems with the paths of the JSON form; a gRPC client needs the paths of the message
+//! The pure crates report problems with the paths of the JSON form; a gRPC client needs the paths of the message
 //! fields.
 
-use millstream_core::problem::ValidationProblem;
+use millstream_model::problem::ValidationProblem;
 
 pub(crate) fn translate_problem(problem: &ValidationProblem) -> ValidationProblem {
     ValidationProblem::new(translate_path(&problem.path), problem.message.clone())

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millstream_core::graph::{Graph, GraphChange, Node, NodeChange, NodeId, NodeOutcome, NodeStatus};
-use millstream_core::id::{EventId, Name, Seq};
-use millstream_core::log::Transition;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, Name, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::graph_store::{GraphRows, NodeWrite};
+use millstream_workflow::graph::{Graph, GraphChange, Node, NodeChange, NodeId, NodeOutcome, NodeStatus};
+use millstream_workflow::log::Transition;
 use serde::Serialize;
 
 use crate::blob;

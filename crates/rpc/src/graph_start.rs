@@ -1,18 +1,19 @@
 //! A graph execution, ready to be appended: the same for a client's request and for a node of another
 //! graph.
 
-use millstream_core::graph::{self, GraphSpec, InvalidGraph};
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name};
-use millstream_core::log::{EventOrigin, ExecutionParent};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::{EventSubmission, ExecutionStart, IdempotencyKey};
+use millstream_workflow::graph::{GraphSpec, InvalidGraph};
+use millstream_workflow::graph_machine;
+use millstream_workflow::log::{EventOrigin, ExecutionParent};
 use serde::Serialize;
 
 use crate::graph_rows;
 
-/// Below this many bytes, by [`graph::graph_check_bytes`], moving the check to a pool costs more than the
-/// check itself.
+/// Below this many bytes, by [`graph_check_bytes`](millstream_workflow::graph::graph_check_bytes), moving the
+/// check to a pool costs more than the check itself.
 pub const INLINE_CHECK_BYTES: usize = 64 * 1024;
 
 /// A graph to start, with its origin.
@@ -47,7 +48,7 @@ pub fn start_graph(new: GraphStart, now: Timestamp) -> Result<ExecutionStart, In
         nodes: spec.nodes.len(),
         input: &spec.input,
     });
-    let (applied, state) = graph::create_graph(spec, new.actor.clone(), start_id, new.parent, now)?;
+    let (applied, state) = graph_machine::create_graph(spec, new.actor.clone(), start_id, new.parent, now)?;
     let graph =
         state.graph.as_ref().map(|graph| Box::new(graph_rows::rows_of_start(&applied.transition, graph)));
     let event = |event_id, name, payload, idempotency| EventSubmission {

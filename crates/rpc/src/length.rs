@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::duration;
-use millstream_core::time::Timestamp;
+use millstream_model::duration;
+use millstream_model::time::Timestamp;
 
 use crate::path::{FieldPath, MessageFaults};
 

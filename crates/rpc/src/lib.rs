@@ -8,7 +8,7 @@
 //! |---|---|
 //! | serve or call a service | [`proto`]: `workflow_service_server`, `node_service_client` and so on |
 //! | answer reflection | [`proto::FILE_DESCRIPTOR_SET`] |
-//! | decode a message | [`read`]: a value of the core, or all its problems |
+//! | decode a message | [`read`]: a value of a pure crate, or all its problems |
 //! | encode engine state | [`mod@write`] |
 //! | refuse | [`refusal`]: the one place that makes a `Status` |
 //! | store a graph | [`blob`] |

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use millstream_core::problem::{ValidationProblem, ValidationProblems};
+use millstream_model::problem::{ValidationProblem, ValidationProblems};
 
 /// A place in a message, such as `nodes[3].parents[0].node`.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use millstream_core::problem::{ValidationProblem, ValidationProblems};
+use millstream_model::problem::{ValidationProblem, ValidationProblems};
 use millstream_store::StoreError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};

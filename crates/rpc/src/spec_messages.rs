@@ -1,10 +1,10 @@
 //! Encodes user-written specs, the inverse of [`read`](crate::read). Output-only fields stay empty.
 
-use millstream_core::graph::{
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::{
     FanOut, GraphEdge, GraphOptions, GraphSpec, NodeAgent, NodeEdit, NodeOnFailure, NodeOptions, NodeRetry,
     NodeSpec, NodeTask, SubExecution,
 };
-use millstream_core::raw::RawJson;
 
 use crate::length::length_out;
 use crate::proto;

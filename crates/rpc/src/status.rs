@@ -1,7 +1,7 @@
 //! Conversion of statuses.
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::status::ExecutionStatus;
+use millstream_model::status::ExecutionStatus;
+use millstream_workflow::graph::NodeStatus;
 
 use crate::proto;
 

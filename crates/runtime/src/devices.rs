@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use millstream_core::claim::{self, DevicePolicy, RunSettings};
-use millstream_core::id::Name;
+use millstream_devices::claim::{self, DevicePolicy, RunSettings};
+use millstream_model::id::Name;
 use serde::{Deserialize, Serialize};
 
 use crate::setting_values::DurationSetting;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use millstream_core::id::WorkerId;
-use millstream_core::time::Timestamp;
+use millstream_model::id::WorkerId;
+use millstream_model::time::Timestamp;
 use millstream_store::clock::Clock;
 use millstream_stream::StreamHandles;
 use millstream_stream::embedded::EmbeddedStream;

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_core::entropy::Entropy;
+use millstream_model::entropy::Entropy;
 use uuid::Uuid;
 
 /// SplitMix64 on an atomic counter: no lock, no system call per number.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::Name;
+use millstream_model::id::Name;
 use millstream_worker::executors::FixedExecutor;
 use url::Url;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use millstream_core::crash::CrashPoint;
-use millstream_core::duration;
-use millstream_core::id::Name;
-use millstream_core::mutation::{self, Mutation};
+use millstream_model::crash::CrashPoint;
+use millstream_model::duration;
+use millstream_model::id::Name;
+use millstream_model::mutation::{self, Mutation};
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::schema::Release;
 use tokio::signal::unix::{SignalKind, signal};

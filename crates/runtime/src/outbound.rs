@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use millstream_core::id::Name;
+use millstream_model::id::Name;
 use millstream_store::clock::Clock;
 use millstream_stream::redis::{RedisOptions, RedisStream};
 use millstream_worker::HttpOptions;
@@ -158,7 +158,7 @@ mod tests {
 
     fn sinks_with(env: &[(&str, &str)]) -> Result<Vec<Arc<dyn Sink>>> {
         let clock = Arc::new(millstream_store::clock::ManualClock::starting_at(
-            millstream_core::time::Timestamp::from_millis(0),
+            millstream_model::time::Timestamp::from_millis(0),
         ));
         build_sinks(&config_with(env), &HttpOptions::default(), &SecretSources::of(None, []), &clock)
     }

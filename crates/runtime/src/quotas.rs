@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use millstream_core::fair::{MAX_WEIGHT, TenantWeights};
-use millstream_core::id::TenantId;
-use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
+use millstream_model::fair::{MAX_WEIGHT, TenantWeights};
+use millstream_model::id::TenantId;
+use millstream_model::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
 use serde::{Deserialize, Serialize};
 
 /// Quota values by name.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use millstream_core::entropy::Entropy;
-use millstream_core::id::WorkerId;
-use millstream_core::network_policy::NetworkPolicy;
 use millstream_ingress::{AuthMode, IngressLimits, IngressOptions};
+use millstream_model::entropy::Entropy;
+use millstream_model::id::WorkerId;
+use millstream_model::network_policy::NetworkPolicy;
 use millstream_store::Stores;
 use millstream_store::clock::StoreClock;
 use millstream_stream::StreamHandles;
@@ -93,9 +93,9 @@ impl RoleDependencies {
 }
 
 /// Only for a start while the store is down.
-fn wall_clock() -> millstream_core::time::Timestamp {
+fn wall_clock() -> millstream_model::time::Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    millstream_core::time::Timestamp::EPOCH.plus(since)
+    millstream_model::time::Timestamp::EPOCH.plus(since)
 }
 
 /// Whether an ingress may serve an address without keys.

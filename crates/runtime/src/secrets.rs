@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use millstream_core::id::{Name, TenantId};
+use millstream_model::id::{Name, TenantId};
 use millstream_worker::SecretSource;
 
 /// Prefix of the variables with secrets.

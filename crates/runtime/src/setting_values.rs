@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 pub struct DurationSetting(pub Duration);
 
 impl TryFrom<String> for DurationSetting {
-    type Error = millstream_core::duration::InvalidDuration;
+    type Error = millstream_model::duration::InvalidDuration;
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        millstream_core::duration::parse(&text).map(Self)
+        millstream_model::duration::parse(&text).map(Self)
     }
 }
 
 impl From<DurationSetting> for String {
     fn from(span: DurationSetting) -> String {
-        millstream_core::duration::format_duration(span.0)
+        millstream_model::duration::format_duration(span.0)
     }
 }
 

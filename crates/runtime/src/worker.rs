@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use millstream_core::id::WorkerId;
+use millstream_model::id::WorkerId;
 use millstream_worker::{PerformCalls, WorkerOptions};
 use tokio_util::sync::CancellationToken;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::raw::RawJson;
+use millstream_model::id::{ActionKey, ExecutionId, ExecutionKey, Name, Seq, TenantId};
+use millstream_model::raw::RawJson;
 use millstream_worker::{ActionCall, AttemptBeat, AttemptPulse};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

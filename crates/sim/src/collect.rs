@@ -1,17 +1,17 @@
 //! Reads the history of a run from the store.
 
-use millstream_core::graph::{NodeStatus, NodeToken};
-use millstream_core::id::{ActionKey, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::log::{EventOrigin, StateEntry};
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, ExecutionKey, Name, Seq, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::graph_store::NodeFilter;
 use millstream_store::incidents::{IncidentFilter, IncidentStatus};
 use millstream_store::views::{ActionRecord, EventFilter, EventView, ExecutionFilter, HistoryEntry};
 use millstream_store::{StoreResult, Stores};
 use millstream_stream::doorbell::StreamMaintenance;
 use millstream_worker::replay::{self, ReplayUntil};
+use millstream_workflow::graph::{NodeStatus, NodeToken};
+use millstream_workflow::log::{EventOrigin, StateEntry};
 use serde_json::Value;
 
 use crate::history::{

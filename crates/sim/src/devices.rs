@@ -1,9 +1,9 @@
 //! The store of a simulation, continued: devices and their runs.
 
-use millstream_core::claim::{DeviceCandidate, DeviceReport, OccupiedSeat};
-use millstream_core::id::{DeviceId, DeviceKey, RunKey, TenantId};
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceCandidate, DeviceReport, OccupiedSeat};
+use millstream_model::id::{DeviceId, DeviceKey, RunKey, TenantId};
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::device_store::DeviceStore;
 use millstream_store::run_store::{

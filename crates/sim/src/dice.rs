@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_core::entropy::Entropy;
+use millstream_model::entropy::Entropy;
 
 #[derive(Debug)]
 pub(crate) struct SimDice(AtomicU64);

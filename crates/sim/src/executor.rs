@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::NodeToken;
 use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse, NodeStatus};
 use millstream_worker::PerformNodes;
+use millstream_workflow::graph::NodeToken;
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -1,8 +1,7 @@
 //! The store of a simulation, continued: graphs, their feed, executors.
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::{ExecutionKey, Name, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Name, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::executor_store::{ExecutorStore, RegisteredExecutor};
 use millstream_store::feed::{Feed, FeedEntry};
@@ -13,6 +12,7 @@ use millstream_store::graph_store::{
 use millstream_store::outbox::{
     DeliveredParcel, FeedParcel, Outbox, ParcelBackoff, ParcelLimit, SinkBacklog,
 };
+use millstream_workflow::graph::NodeId;
 
 use crate::stores::{ScheduledStores, execution_list};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, ExecutionKey};
+use millstream_model::id::{ActionKey, ExecutionKey};
 use millstream_store::action_store::{Lease, LeasedAction};
 use millstream_stream::locks::LockToken;
 use tokio::time::Instant;

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_workflow::graph::NodeStatus;
 
 #[derive(Debug, Clone, Default)]
 pub struct SimHistory {

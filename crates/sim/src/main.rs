@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use millstream_core::mutation::{self, Mutation};
+use millstream_model::mutation::{self, Mutation};
 use millstream_sim::check::SimViolation;
 use millstream_sim::fleet::run_all;
 use millstream_sim::run::run;

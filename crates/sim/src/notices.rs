@@ -1,7 +1,7 @@
 //! The store of a simulation, continued: outbound notifications of runs and items.
 
-use millstream_core::id::Name;
-use millstream_core::time::Timestamp;
+use millstream_model::id::Name;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::notices::{DueNotice, NoticeBacklog, NoticeBackoff, Notices};
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use millstream_core::id::{Name, WorkerId};
 use millstream_ingress::{AuthMode, IngressLifecycle, IngressOptions};
+use millstream_model::id::{Name, WorkerId};
 use millstream_rpc::evaluation_pool::EvaluationPlace;
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::execution_store::MailboxLimits;

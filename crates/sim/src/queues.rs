@@ -2,11 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::assignment::stats::AssignmentTotals;
-use millstream_core::assignment::{ItemAssignment, ItemLogEntry, NewQueueItem, QueueConfig, QueueState};
-use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AssignmentId, ItemKey, Name, PersonId, TenantId, WorkerId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::PersonProfile;
+use millstream_people::assignment::stats::AssignmentTotals;
+use millstream_people::assignment::{ItemAssignment, ItemLogEntry, NewQueueItem, QueueConfig, QueueState};
 use millstream_store::StoreResult;
 use millstream_store::assignments::{
     AssignmentCaller, AssignmentFilter, AssignmentViews, Assignments, ItemFilter, ItemView, NextAssignment,

@@ -147,15 +147,15 @@ async fn play_scripts(
     if let Some(first) = histories.first_mut() {
         first.left = left;
     }
-    let paused = |status| matches!(status, millstream_core::status::ExecutionStatus::Paused);
-    let cancelled = |status| matches!(status, millstream_core::status::ExecutionStatus::Cancelled);
+    let paused = |status| matches!(status, millstream_model::status::ExecutionStatus::Paused);
+    let cancelled = |status| matches!(status, millstream_model::status::ExecutionStatus::Cancelled);
     for execution in histories.iter().flat_map(|history| &history.executions) {
         world.tally.add(SimCount::PausedExecutions, usize::from(paused(execution.status)));
         let is_child = execution.parent.is_some();
         world.tally.add(SimCount::Cancelled, usize::from(cancelled(execution.status) && !is_child));
         world.tally.add(SimCount::Children, usize::from(is_child));
         let is_graph = !execution.nodes.is_empty();
-        let passed = matches!(execution.status, millstream_core::status::ExecutionStatus::Completed);
+        let passed = matches!(execution.status, millstream_model::status::ExecutionStatus::Completed);
         world.tally.add(SimCount::Graphs, usize::from(is_graph));
         world.tally.add(SimCount::GraphsPassed, usize::from(is_graph && passed));
         world.tally.add(SimCount::ChildrenCancelled, usize::from(is_child && cancelled(execution.status)));

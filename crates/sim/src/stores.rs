@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{
     ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, SettleVerdict, SettledBatch, Settlement,
 };

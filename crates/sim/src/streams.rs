@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{ExecutionKey, TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionKey, TenantId, WorkerId};
+use millstream_model::lane::Lane;
 use millstream_stream::announcement::{Announcement, Announcer};
 use millstream_stream::doorbell::{
     Doorbell, DoorbellDelivery, DoorbellReader, Doorbells, FullTenants, LaneStats, RedeliveryMark,

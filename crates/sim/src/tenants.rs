@@ -3,8 +3,8 @@
 //! Both use the same execution ids: a decision, an action or an answer for the wrong tenant violates a
 //! guarantee.
 
-use millstream_core::id::TenantId;
-use millstream_core::status::Role;
+use millstream_model::id::TenantId;
+use millstream_model::status::Role;
 use millstream_store::StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::NewKey;

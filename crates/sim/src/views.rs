@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::{AcceptNo, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
 use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};

@@ -1,11 +1,10 @@
 //! The store of a simulation, continued: work for others, incidents, relations.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::definition::ParentClose;
-use millstream_core::id::{
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{
     ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, Name, TenantId, WorkerId,
 };
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
@@ -16,6 +15,7 @@ use millstream_store::intervention::DecisionRecord;
 use millstream_store::relations::{Relations, SignalView};
 use millstream_store::task_board::{ExternalWorkerReport, ExternalWorkerView, TaskBoard};
 use millstream_store::views::ActionRecord;
+use millstream_workflow::definition::ParentClose;
 use tokio::time::Instant;
 
 use crate::stores::{ScheduledStores, execution_list};

@@ -11,8 +11,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use millstream_core::definition::{self, SourceFormat};
+use millstream_model::document::SourceFormat;
 use millstream_store::definition_store::NewDefinition;
+use millstream_workflow::definition_parser;
 
 use crate::dice::SimDice;
 use crate::tenants::SimTenant;
@@ -157,7 +158,7 @@ pub(crate) fn sim_definitions() -> &'static [NewDefinition] {
 
 #[expect(clippy::expect_used, reason = "literals of this file")]
 fn parse_definition(yaml: &str) -> NewDefinition {
-    let definition = definition::parse(yaml, SourceFormat::Yaml).expect("a valid definition");
+    let definition = definition_parser::parse(yaml, SourceFormat::Yaml).expect("a valid definition");
     NewDefinition {
         name: definition.name().clone(),
         dialect: 1,

@@ -6,7 +6,7 @@
 
 use std::process::Command;
 
-use millstream_core::mutation::Mutation;
+use millstream_model::mutation::Mutation;
 
 /// Runs at most 200 seeds with this bug in the engine.
 fn is_found(bug: Mutation, by: &str) {

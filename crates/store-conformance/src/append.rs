@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::{AcceptNo, Seq};
-use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_model::id::{AcceptNo, Seq};
+use millstream_model::status::{EventStatus, ExecutionStatus};
 use millstream_store::event_log::{AppendRequest, Appended, EventSubmission};
 
 use crate::ConformanceBench;
@@ -148,7 +148,7 @@ pub async fn execution_dates_from_first_transition(bench: ConformanceBench) {
     let event = bench.event(&key, start).await;
     assert_eq!((event.created_at, event.started_at, event.completed_at), (at, Some(at), Some(at)));
     let history =
-        bench.stores.execution_views.read_history(&key, millstream_core::id::Seq(0), 1).await.unwrap();
+        bench.stores.execution_views.read_history(&key, millstream_model::id::Seq(0), 1).await.unwrap();
     assert_eq!(history.entries[0].transition.at, at);
 }
 

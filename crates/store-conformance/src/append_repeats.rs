@@ -1,7 +1,7 @@
 //! Accepting the same thing again: idempotency keys, repeated starts, appends in doubt.
 
-use millstream_core::id::Seq;
-use millstream_core::status::{EventStatus, ExecutionPhase};
+use millstream_model::id::Seq;
+use millstream_model::status::{EventStatus, ExecutionPhase};
 use millstream_store::event_log::{AppendRequest, Appended, IdempotencyKey};
 use millstream_store::housekeeping::RetentionCutoffs;
 use millstream_store::views::EventFilter;

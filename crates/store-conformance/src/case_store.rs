@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use millstream_core::entropy::{self, Entropy};
-use millstream_core::id::EventId;
-use millstream_core::time::Timestamp;
+use millstream_model::entropy::{self, Entropy};
+use millstream_model::id::EventId;
+use millstream_model::time::Timestamp;
 use millstream_store::Stores;
 
 /// A fresh and empty store for one case. Clones are the same store.

@@ -1,7 +1,7 @@
 //! Committing: the fence, verdicts, event records, the log.
 
-use millstream_core::id::{AcceptNo, Seq};
-use millstream_core::status::{EventStatus, ExecutionPhase, ExecutionStatus};
+use millstream_model::id::{AcceptNo, Seq};
+use millstream_model::status::{EventStatus, ExecutionPhase, ExecutionStatus};
 use millstream_store::execution_store::CommitVerdict;
 
 use crate::ConformanceBench;

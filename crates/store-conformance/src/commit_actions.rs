@@ -1,7 +1,7 @@
 //! Actions that come with a commit: leased on the spot, settled inline, cancelled.
 
-use millstream_core::id::{Epoch, Seq};
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::id::{Epoch, Seq};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::CommitVerdict;
 

@@ -1,11 +1,8 @@
 //! Builder for a worker's visit to an execution: its decisions, in order.
 
-use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{ArmedTimer, ExecutionState, FORMAT, StateEntry, Transition, TransitionDecision};
-use millstream_core::machine::evolve;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{FailureHandling, LeasedAction};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
@@ -13,6 +10,11 @@ use millstream_store::execution_store::{
     OpenActions, SnapshotWrite,
 };
 use millstream_store::graph_store::GraphRows;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{
+    ArmedTimer, ExecutionState, FORMAT, StateEntry, Transition, TransitionDecision,
+};
+use millstream_workflow::machine::evolve;
 
 use crate::ConformanceBench;
 use crate::fixture::{grant, incident, name, order, raw, worker};
@@ -312,7 +314,7 @@ impl ConformanceAction {
 pub(crate) struct ConformanceCommit {
     pub(crate) leased: Vec<LeasedAction>,
     pub(crate) unleased: usize,
-    pub(crate) emitted: Vec<millstream_core::id::AcceptNo>,
+    pub(crate) emitted: Vec<millstream_model::id::AcceptNo>,
 }
 
 pub(crate) fn done(committed: CommitVerdict) -> ConformanceCommit {

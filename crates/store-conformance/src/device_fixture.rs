@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceAction, DeviceReport, RunChange, RunInput, RunRecord, RunRefusal, RunSpec, RunStepOutcome, SeatAct,
     SeatToken, create_run, step_run,
 };
-use millstream_core::id::{DeviceId, DeviceKey, RunId, RunKey};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, DeviceKey, RunId, RunKey};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::Settlement;
 use millstream_store::run_store::{ExpectedVersion, RunUnit, RunVerdict, RunWrite, StoredRun};
 

@@ -1,7 +1,7 @@
 //! Devices: registration, heartbeats, pauses.
 
-use millstream_core::claim::{DeviceAction, DeviceCandidate, DeviceReport};
-use millstream_core::status::PauseState;
+use millstream_devices::claim::{DeviceAction, DeviceCandidate, DeviceReport};
+use millstream_model::status::PauseState;
 
 use crate::ConformanceBench;
 use crate::device_fixture::{act, assign, device, device_of, new_device, run_key, run_of, spec};

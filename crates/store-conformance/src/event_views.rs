@@ -1,7 +1,7 @@
 //! Views of events: single ones, lists, the backlog.
 
-use millstream_core::id::EventId;
-use millstream_core::status::EventStatus;
+use millstream_model::id::EventId;
+use millstream_model::status::EventStatus;
 use millstream_store::event_log::AppendRequest;
 use millstream_store::views::{EventBacklog, EventFilter};
 

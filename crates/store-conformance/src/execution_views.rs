@@ -1,12 +1,12 @@
 //! Views of executions: lists, history, isolation of tenants.
 
-use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq};
-use millstream_core::log::EventOrigin;
-use millstream_core::status::{ExecutionPhase, ExecutionStatus};
+use millstream_model::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq};
+use millstream_model::status::{ExecutionPhase, ExecutionStatus};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::paging::HISTORY_PAGE_BYTES;
 use millstream_store::views::ExecutionFilter;
+use millstream_workflow::log::EventOrigin;
 
 use crate::ConformanceBench;
 use crate::commit_builder::{ConformanceVisit, ready, waiting};

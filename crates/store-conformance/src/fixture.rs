@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_core::action::ErrorClass;
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{
     DefinitionRef, EventId, ExecutionId, ExecutionKey, IncidentId, Name, Seq, TenantId, WorkerId,
 };
-use millstream_core::incident::NewIncident;
-use millstream_core::log::{
-    AppliedEvent, ArmedTimer, EventOrigin, ExecutionState, FORMAT, MailboxEvent, StateEntry, Transition,
-    TransitionDecision,
-};
-use millstream_core::machine::evolve;
-use millstream_core::raw::RawJson;
-use millstream_core::status::ExecutionPhase;
-use millstream_core::time::Timestamp;
+use millstream_model::incident::NewIncident;
+use millstream_model::raw::RawJson;
+use millstream_model::status::ExecutionPhase;
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::{AppendRequest, Appended, EventSubmission, ExecutionStart, IdempotencyKey};
 use millstream_store::execution_store::{
     CachedVersion, LeaseGrant, LoadRequest, LoadVerdict, LoadedExecution, MailboxLimits,
 };
 use millstream_store::intervention::{EventBurial, ExecutionPause};
 use millstream_store::views::{ActionRecord, EventView, ExecutionView};
+use millstream_workflow::log::{
+    AppliedEvent, ArmedTimer, EventOrigin, ExecutionState, FORMAT, MailboxEvent, StateEntry, Transition,
+    TransitionDecision,
+};
+use millstream_workflow::machine::evolve;
 use uuid::Uuid;
 
 use crate::ConformanceBench;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
-use millstream_core::log::ExecutionState;
-use millstream_core::raw::RawJson;
+use millstream_model::id::{DefinitionRef, ExecutionKey, Name, Seq};
+use millstream_model::raw::RawJson;
 use millstream_store::event_log::ExecutionStart;
 use millstream_store::feed::{FeedContent, FeedEntry};
 use millstream_store::graph_store::{
     DispatchContext, GraphRows, GraphView, NodeDispatch, NodeFilter, NodeView, NodeWrite,
 };
+use millstream_workflow::graph::{NodeId, NodeStatus};
+use millstream_workflow::log::ExecutionState;
 
 use crate::ConformanceBench;
 use crate::commit_builder::ConformanceVisit;

@@ -1,9 +1,9 @@
 //! Dispatches: the executor of a node, and the contents of the request.
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::raw::RawJson;
+use millstream_model::raw::RawJson;
 use millstream_store::graph_store::{NodeDispatch, NodeWrite, UpstreamResult};
 use millstream_store::node_request::MAX_DOWNSTREAM;
+use millstream_workflow::graph::NodeStatus;
 
 use crate::ConformanceBench;
 use crate::fixture::{execution, name, raw};

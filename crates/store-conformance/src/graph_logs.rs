@@ -1,6 +1,6 @@
 //! Logs of executors.
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::graph_store::{ExecutorLogText, GraphRows, LogView, MAX_LOG_BYTES};
 
 use crate::ConformanceBench;

@@ -1,8 +1,8 @@
 //! Views of the nodes of graphs: filters, pages, counts.
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::status::ExecutionPhase;
+use millstream_model::status::ExecutionPhase;
 use millstream_store::graph_store::{GraphCounts, NodeFilter};
+use millstream_workflow::graph::NodeStatus;
 
 use crate::ConformanceBench;
 use crate::commit_builder::ConformanceVisit;

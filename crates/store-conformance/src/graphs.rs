@@ -1,10 +1,10 @@
 //! Graphs beside the log: rows written by starts and commits, and their loads.
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::id::Seq;
+use millstream_model::id::Seq;
 use millstream_store::event_log::{AppendRequest, Appended};
 use millstream_store::execution_store::{CachedVersion, CommitVerdict};
 use millstream_store::graph_store::{GraphRows, NodeWrite};
+use millstream_workflow::graph::NodeStatus;
 
 use crate::ConformanceBench;
 use crate::commit_builder::ConformanceVisit;

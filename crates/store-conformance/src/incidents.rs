@@ -1,7 +1,7 @@
 //! Incidents: opened with the failure, resolved once, each decision with its effect.
 
-use millstream_core::id::IncidentId;
-use millstream_core::status::{
+use millstream_model::id::IncidentId;
+use millstream_model::status::{
     ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus, IncidentResolution,
 };
 use millstream_store::action_store::LeasedAction;

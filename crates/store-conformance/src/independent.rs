@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::{Epoch, ExecutionKey};
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
+use millstream_model::id::{Epoch, ExecutionKey};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
 use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::event_log::EventSubmission;
 
@@ -24,7 +24,7 @@ async fn acting(
     bench: &ConformanceBench,
     key: &ExecutionKey,
     count: usize,
-) -> (millstream_core::id::EventId, millstream_core::log::ExecutionState, ConformanceCommit) {
+) -> (millstream_model::id::EventId, millstream_workflow::log::ExecutionState, ConformanceCommit) {
     bench.acting(key, &crowd(count), grant(count)).await
 }
 

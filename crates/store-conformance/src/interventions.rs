@@ -1,7 +1,7 @@
 //! Interventions: bury, pause, retry, and their records.
 
-use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
+use millstream_model::id::{EventId, ExecutionKey};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
 use millstream_store::intervention::{DecisionRecord, RetryVerdict};
 
 use crate::ConformanceBench;

@@ -1,6 +1,6 @@
 //! API keys.
 
-use millstream_core::status::Role;
+use millstream_model::status::Role;
 use millstream_store::key_store::{KeyChoice, KeyFilter, KeyId, KeyRotation, KeySuccession, NewKey};
 
 use crate::ConformanceBench;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::Epoch;
-use millstream_core::status::ActionStatus;
+use millstream_model::id::Epoch;
+use millstream_model::status::ActionStatus;
 use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, LeasedAction, SettleVerdict};
 use millstream_store::execution_store::LeaseGrant;
 

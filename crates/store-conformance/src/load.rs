@@ -1,14 +1,14 @@
 //! Loading: one consistent picture of state and mailbox.
 
-use millstream_core::id::Seq;
-use millstream_core::log::{EventOrigin, MailboxState};
-use millstream_core::machine::evolve;
-use millstream_core::status::{ExecutionPhase, PauseState};
+use millstream_model::id::Seq;
+use millstream_model::status::{ExecutionPhase, PauseState};
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::execution_store::{
     CachedVersion, CommitVerdict, LoadRequest, LoadVerdict, MailboxLimits, PageRemainder,
 };
 use millstream_store::housekeeping::RetentionCutoffs;
+use millstream_workflow::log::{EventOrigin, MailboxState};
+use millstream_workflow::machine::evolve;
 
 use crate::ConformanceBench;
 use crate::commit_builder::ConformanceVisit;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
-use millstream_core::overdue_sweep::SweepBand;
+use millstream_model::id::ExecutionKey;
+use millstream_model::overdue_sweep::SweepBand;
 use millstream_store::event_log::AppendRequest;
 
 use crate::ConformanceBench;
@@ -45,7 +45,7 @@ pub async fn undecided_bands_filter_by_acceptance_time(bench: ConformanceBench) 
         bench.stores.events.append(&[event], accepted).await.unwrap();
     }
     let around =
-        |time: millstream_core::time::Timestamp| SweepBand { after: time.minus(minute), until: time };
+        |time: millstream_model::time::Timestamp| SweepBand { after: time.minus(minute), until: time };
     assert_eq!(undecided(&bench, Some(&[around(now.minus(HOUR))])).await, [old.clone()]);
     assert_eq!(undecided(&bench, Some(&[around(now)])).await, [young.clone()]);
     let both = [around(now), around(now.minus(HOUR))];

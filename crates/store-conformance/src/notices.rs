@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::assignment::ItemInput;
-use millstream_core::claim::{DeviceAction, RunInput, RunSpec, SeatFailure, SeatFailureKind, SeatOutlook};
-use millstream_core::id::{Name, RunKey};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceAction, RunInput, RunSpec, SeatFailure, SeatFailureKind, SeatOutlook};
+use millstream_model::id::{Name, RunKey};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::ItemInput;
 use millstream_store::item_store::ItemCommit;
 use millstream_store::notices::{DueNotice, NoticeBacklog, NoticeBackoff};
 use millstream_store::run_store::RunVerdict;

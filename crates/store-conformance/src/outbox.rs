@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::id::{ExecutionKey, Name};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Name};
+use millstream_model::time::Timestamp;
 use millstream_store::outbox::{
     DeliveredParcel, FeedParcel, ParcelBackoff, ParcelLimit, SinkBacklog, SinkPosition,
 };

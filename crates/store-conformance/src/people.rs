@@ -1,13 +1,13 @@
 //! Fixtures of cases about people's work.
 
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::assignment::{
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{AssignmentId, ItemId, ItemKey, PersonId, TenantId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::PersonProfile;
+use millstream_people::assignment::{
     ItemAssignment, ItemChange, ItemInput, ItemQueueContext, ItemRefusal, ItemStepOutcome, NewQueueItem,
     QueueConfig, QueueState, step_item,
 };
-use millstream_core::definition::SourceFormat;
-use millstream_core::id::{AssignmentId, ItemId, ItemKey, PersonId, TenantId};
-use millstream_core::time::Timestamp;
 use millstream_store::action_store::Settlement;
 use millstream_store::assignments::{AssignedWork, AssignmentCaller, NextAssignment};
 use millstream_store::item_store::{ImportVerdict, ItemCommit, ItemCommitVerdict, ItemRef, LoadedItem};

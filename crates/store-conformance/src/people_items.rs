@@ -1,8 +1,8 @@
 //! Items are imported, changed by versions, and settled for waiting actions.
 
-use millstream_core::assignment::item_log::ItemOutline;
-use millstream_core::assignment::{ItemInput, ItemLogKind, ItemStatus};
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_model::status::{ActionStatus, EventStatus};
+use millstream_people::assignment::item_log::ItemOutline;
+use millstream_people::assignment::{ItemInput, ItemLogKind, ItemStatus};
 use millstream_store::action_store::{SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::assignments::NextAssignment;
 use millstream_store::event_log::EventSubmission;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::assignment::select::PersonIdleReason;
-use millstream_core::assignment::{ItemInput, QueueState};
+use millstream_people::assignment::select::PersonIdleReason;
+use millstream_people::assignment::{ItemInput, QueueState};
 use millstream_store::assignments::{AssignmentCaller, NextAssignment};
 
 use crate::ConformanceBench;
@@ -160,7 +160,7 @@ pub async fn paused_queue_or_person_gets_nothing_new(bench: ConformanceBench) {
     bench.hand_in(&ann.assignment, "1").await;
     bench.stores.queues.set_queue_state(&acme(), &name("q"), QueueState::Active, now).await.unwrap();
     assert_eq!(idle(bench.ask(bench.caller("eve")).await), PersonIdleReason::NotEligible);
-    let mut profile = millstream_core::assignment::select::PersonProfile::unknown(person("bob"));
+    let mut profile = millstream_people::assignment::select::PersonProfile::unknown(person("bob"));
     profile.state = QueueState::Paused;
     bench.stores.people.put_people(&acme(), &[profile], now).await.unwrap();
     assert_eq!(idle(bench.ask(bench.caller("bob")).await), PersonIdleReason::PersonPaused);

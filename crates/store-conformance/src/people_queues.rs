@@ -1,7 +1,7 @@
 //! Queues and people are stored as put.
 
-use millstream_core::assignment::QueueState;
-use millstream_core::assignment::select::PersonProfile;
+use millstream_people::assignment::QueueState;
+use millstream_people::assignment::select::PersonProfile;
 use millstream_store::queue_store::PutQueue;
 
 use crate::ConformanceBench;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment, ItemInput, ItemStatus, QueueConfig};
-use millstream_core::id::{AssignmentId, ItemId, PersonId};
+use millstream_model::id::{AssignmentId, ItemId, PersonId};
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment, ItemInput, ItemStatus, QueueConfig};
 use millstream_store::assignments::{AssignmentFilter, NextAssignment};
 use millstream_store::item_store::{ItemCommit, ItemCommitVerdict, ItemRef};
 use tokio::task::JoinSet;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::assignment::stats::{self, AssignmentStats, AssignmentTotals};
-use millstream_core::assignment::{AssignmentStatus, ItemStatus};
+use millstream_people::assignment::stats::{self, AssignmentStats, AssignmentTotals};
+use millstream_people::assignment::{AssignmentStatus, ItemStatus};
 use millstream_store::assignments::{AssignmentFilter, ItemFilter, TotalsFilter};
 
 use crate::ConformanceBench;
@@ -83,7 +83,7 @@ pub async fn totals_sum_by_queue_person_day(bench: ConformanceBench) {
         let of = |(queue, who, totals): (_, Option<_>, AssignmentTotals)| {
             assert_eq!(queue, name("q"));
             (
-                who.map(|who: millstream_core::id::PersonId| who.to_string()).unwrap_or_default(),
+                who.map(|who: millstream_model::id::PersonId| who.to_string()).unwrap_or_default(),
                 AssignmentStats::from_totals(&totals),
             )
         };
@@ -123,7 +123,7 @@ pub async fn totals_of_all_tenants_sum_by_queue(bench: ConformanceBench) {
     let today = stats::day_of(now);
     let found = async |days: std::ops::RangeInclusive<i64>| {
         let found = views.totals_by_queue(days).await.unwrap();
-        let of = |(tenant, queue, totals): (millstream_core::id::TenantId, _, AssignmentTotals)| {
+        let of = |(tenant, queue, totals): (millstream_model::id::TenantId, _, AssignmentTotals)| {
             let report = AssignmentStats::from_totals(&totals);
             let imported: i64 = report.items.values().sum();
             (tenant.to_string(), queue, report.by_status["completed"], imported)

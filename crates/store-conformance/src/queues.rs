@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, Epoch};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, Epoch};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_store::action_store::{
     LeaseHeartbeat, LeaseOrigin, LeasePulse, LeasedAction, OutcomeDemand, SettleOutcome, SettleVerdict,
     Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::task_board::{ExternalWorkerReport, TASK_WORKERS_KEPT};
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use crate::ConformanceBench;
 use crate::commit_builder::{ConformanceVisit, ready, waiting};

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::claim::{RunInput, RunSpec};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
-use millstream_core::status::Role;
+use millstream_devices::claim::{RunInput, RunSpec};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
+use millstream_model::status::Role;
+use millstream_people::assignment::select::PersonProfile;
 use millstream_store::definition_store::NewDefinition;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::executor_store::RegisteredExecutor;
 use millstream_store::graph_store::NodeWrite;
 use millstream_store::key_store::{KeyChoice, NewKey};
 use millstream_store::quota_store::{QuotaRevision, UsageQuestion};
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use crate::ConformanceBench;
 use crate::commit_builder::ready;

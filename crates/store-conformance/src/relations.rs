@@ -1,13 +1,13 @@
 //! Children, correlations and signals.
 
-use millstream_core::definition::ParentClose;
-use millstream_core::id::{EventId, ExecutionKey, Seq};
-use millstream_core::log::{ExecutionParent, ExecutionState};
-use millstream_core::status::{EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, Seq};
+use millstream_model::status::{EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::{
     AppendRequest, Appended, ExecutionStart, IdempotencyKey, SignalSubmission,
 };
+use millstream_workflow::definition::ParentClose;
+use millstream_workflow::log::{ExecutionParent, ExecutionState};
 
 use crate::ConformanceBench;
 use crate::commit_builder::ConformanceVisit;

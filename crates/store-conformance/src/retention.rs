@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::ExecutionKey;
-use millstream_core::log::ExecutionState;
-use millstream_core::status::{EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::ExecutionKey;
+use millstream_model::status::{EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::{AppendRequest, Appended, SignalSubmission};
 use millstream_store::graph_store::ExecutorLogText;
 use millstream_store::housekeeping::RetentionCutoffs;
@@ -14,6 +13,7 @@ use millstream_store::outbox::ParcelLimit;
 use millstream_store::task_board::ExternalWorkerReport;
 use millstream_store::views::EventFilter;
 use millstream_store::worker_store::WorkerHeartbeat;
+use millstream_workflow::log::ExecutionState;
 
 use crate::ConformanceBench;
 use crate::commit_builder::{ConformanceVisit, ready};
@@ -108,7 +108,7 @@ pub async fn retention_differs_by_way_of_ending(bench: ConformanceBench) {
 pub async fn purged_execution_loses_all_rows(bench: ConformanceBench) {
     let now = bench.now().await;
     let key = execution("one");
-    let timers = vec![timer(millstream_core::id::Seq(0), 0, now.plus(HOUR), "late")];
+    let timers = vec![timer(millstream_model::id::Seq(0), 0, now.plus(HOUR), "late")];
     let state = bench.start_as(armed_execution(&bench, &key, timers, now)).await;
     let id = bench.post(&key, "go").await;
     let visit = ConformanceVisit::to(&key, &state, now).act(id, "working", &[ready("a")]);
@@ -122,7 +122,7 @@ pub async fn purged_execution_loses_all_rows(bench: ConformanceBench) {
     );
 
     let views = &bench.stores.execution_views;
-    assert!(views.read_history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.is_empty());
+    assert!(views.read_history(&key, millstream_model::id::Seq(0), 10).await.unwrap().entries.is_empty());
     assert!(bench.actions(&key).await.is_empty() && bench.timers(&key).await.is_empty());
     assert_eq!(bench.stores.timers.next_due(&[ActionQueue::engine_for_all()]).await.unwrap(), None);
     let all = bench.stores.event_views.list_events(&key.tenant, &EventFilter::default(), None, 10).await;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{DeviceAction, RunInput, SeatProgress, SeatStatus, SeatToken};
-use millstream_core::id::RunKey;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceAction, RunInput, SeatProgress, SeatStatus, SeatToken};
+use millstream_model::id::RunKey;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::run_store::{RunVerdict, SeatHeartbeat, SeatPulse};
 
 use crate::ConformanceBench;

@@ -1,8 +1,8 @@
 //! Effects of a run's end: the waiting action, and retention.
 
-use millstream_core::claim::{DeviceAction, RunInput, RunSpec, SeatStatus, WaitingAction};
-use millstream_core::id::RunKey;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_devices::claim::{DeviceAction, RunInput, RunSpec, SeatStatus, WaitingAction};
+use millstream_model::id::RunKey;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_store::action_store::{LeasedAction, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::housekeeping::RetentionCutoffs;
 use millstream_store::run_store::{RunFilter, RunVerdict, RunWrite};

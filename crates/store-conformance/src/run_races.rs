@@ -1,10 +1,10 @@
 //! Races of two devices, or of a device and the deadline monitor: exactly one wins, and the log names it.
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceAction, RunInput, SeatStatus, SeatToken, create_run, outline_seats, replay_seats,
 };
-use millstream_core::id::RunKey;
-use millstream_core::time::Timestamp;
+use millstream_model::id::RunKey;
+use millstream_model::time::Timestamp;
 use millstream_store::run_store::{RunUnit, RunVerdict, RunWrite, SeatHeartbeat, SeatPulse, StoredRun};
 
 use crate::ConformanceBench;

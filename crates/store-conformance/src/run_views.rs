@@ -1,8 +1,8 @@
 //! Views of runs.
 
-use millstream_core::claim::{DeviceAction, RunInput, RunSpec, SeatStatus, SeatToken, WaitingAction};
-use millstream_core::id::{ActionKey, Epoch, Seq};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceAction, RunInput, RunSpec, SeatStatus, SeatToken, WaitingAction};
+use millstream_model::id::{ActionKey, Epoch, Seq};
+use millstream_model::time::Timestamp;
 use millstream_store::run_store::{FleetCounts, RunFilter, StoredRun};
 
 use crate::ConformanceBench;
@@ -93,8 +93,8 @@ pub async fn run_log_is_paged_in_order(bench: ConformanceBench) {
     assert_eq!(words, ["create", "assign", "recorded", "decline"]);
     let last = &all[3].entry;
     assert_eq!((last.why.as_deref(), last.token), (Some("busy\u{1f600}"), Some(SeatToken(1))));
-    let told = millstream_core::claim::replay_seats(all.iter().map(|one| &one.entry));
-    assert_eq!(told, millstream_core::claim::outline_seats(&bench.run(&key).await.run));
+    let told = millstream_devices::claim::replay_seats(all.iter().map(|one| &one.entry));
+    assert_eq!(told, millstream_devices::claim::outline_seats(&bench.run(&key).await.run));
     let first = views.run_log(&key, 0, 2).await.unwrap();
     let rest = views.run_log(&key, first[1].position, 9).await.unwrap();
     assert_eq!([first, rest].concat(), all);

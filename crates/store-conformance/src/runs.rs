@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     CreatingDevice, DeviceAction, RunAssignMode, RunInput, RunSettings, RunSpec, SeatProgress, SeatState,
     SeatStatus, WaitingAction, create_run,
 };
-use millstream_core::id::{ActionKey, Epoch};
+use millstream_model::id::{ActionKey, Epoch};
 use millstream_store::run_store::{ExpectedVersion, RunFilter, RunUnit, RunVerdict, RunWrite};
 
 use crate::ConformanceBench;
@@ -22,7 +22,7 @@ pub async fn run_is_preserved_as_written(bench: ConformanceBench) {
     let waiting = WaitingAction {
         key: ActionKey {
             execution: execution("e1"),
-            seq: millstream_core::id::Seq(2),
+            seq: millstream_model::id::Seq(2),
             action: name("render"),
         },
         epoch: Epoch(3),

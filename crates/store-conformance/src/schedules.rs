@@ -1,12 +1,12 @@
 //! Deadlines of a schedule: when they apply, when they do not, and when they restart.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::incidents::{IncidentDecision, IncidentFilter, ResolveVerdict};
 use millstream_store::intervention::DecisionRecord;
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use crate::ConformanceBench;
 use crate::commit_builder::{ConformanceVisit, ready, standby, waiting};

@@ -1,8 +1,8 @@
 //! Settling: outcomes, dependents, the events' status.
 
-use millstream_core::id::Epoch;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::id::Epoch;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{
     AfterFailure, LeasePulse, LeasedAction, OutcomeDemand, SettleOutcome, SettleVerdict, SettledBatch,
     Settlement,

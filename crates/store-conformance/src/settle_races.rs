@@ -1,6 +1,6 @@
 //! Settlement races: neither of two may see the other unsettled, and there is no deadlock.
 
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_model::status::{ActionStatus, EventStatus};
 
 use crate::ConformanceBench;
 use crate::commit_builder::{ready, waiting};

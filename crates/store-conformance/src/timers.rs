@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{EventId, ExecutionKey, Seq};
-use millstream_core::log::EventOrigin;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{EventId, ExecutionKey, Seq};
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
+use millstream_workflow::log::EventOrigin;
 
 use crate::ConformanceBench;
 use crate::commit_builder::{ConformanceVisit, ready};

@@ -1,10 +1,10 @@
 //! Compensation: completed actions are undone in reverse order, then the failure is reported.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_store::action_store::{AfterFailure, LeasedAction, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::execution_store::LeaseGrant;
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use crate::ConformanceBench;
 use crate::commit_builder::{ready, standby, waiting};

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, ExecutionKey};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::status::{
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, ExecutionKey};
+use millstream_model::status::{
     ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus, IncidentResolution,
 };
 use millstream_store::action_store::{LeaseHeartbeat, LeasePulse, LeasedAction, SettleVerdict};
@@ -15,6 +14,7 @@ use millstream_store::event_log::{Appended, IdempotencyKey, SignalSubmission};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::incidents::{IncidentDecision, IncidentFilter, IncidentView, ResolveVerdict};
 use millstream_store::intervention::{DecisionRecord, RetryVerdict};
+use millstream_workflow::lease_policy::LeasePolicy;
 
 use crate::ConformanceBench;
 use crate::commit_builder::{ConformanceVisit, ready, standby, waiting};
@@ -133,7 +133,7 @@ pub async fn two_failures_open_two_incidents_pause_once(bench: ConformanceBench)
 async fn cancelling(
     bench: &ConformanceBench,
     key: &ExecutionKey,
-    state: &millstream_core::log::ExecutionState,
+    state: &millstream_workflow::log::ExecutionState,
 ) -> impl Future<Output = ()> + Send + use<> {
     let cancel = bench.post(key, "millstream.cancel").await;
     let now = bench.now().await;

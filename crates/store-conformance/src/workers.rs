@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_store::worker_store::WorkerHeartbeat;
 
 use crate::ConformanceBench;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::WorkerId;
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ActionStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::{
     ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettledBatch, Settlement,

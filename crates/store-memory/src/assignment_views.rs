@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use millstream_core::assignment::stats::AssignmentTotals;
-use millstream_core::assignment::{ItemAssignment, ItemLogEntry};
-use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_model::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_people::assignment::stats::AssignmentTotals;
+use millstream_people::assignment::{ItemAssignment, ItemLogEntry};
 use millstream_store::StoreResult;
 use millstream_store::assignments::{AssignmentFilter, AssignmentViews, ItemFilter, ItemView, TotalsFilter};
 

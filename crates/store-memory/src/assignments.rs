@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::assignment::select::{
+use millstream_model::id::{ItemId, ItemKey, Name};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::{
     AskingPerson, OpeningCandidate, OpeningClass, PersonIdleReason, PersonLoad, PersonProfile, QueuePosition,
     select_openings,
 };
-use millstream_core::assignment::{AssignmentStatus, stats};
-use millstream_core::id::{ItemId, ItemKey, Name};
-use millstream_core::time::Timestamp;
+use millstream_people::assignment::{AssignmentStatus, stats};
 use millstream_store::StoreResult;
 use millstream_store::assignments::{
     AssignedWork, AssignmentCaller, Assignments, NextAssignment, OverdueItem,

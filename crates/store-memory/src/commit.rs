@@ -1,9 +1,9 @@
 //! Committing a worker's decisions, in memory: the fence first, then every write.
 
-use millstream_core::id::{Epoch, Name, Seq, WorkerId};
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::status::{ActionStatus, EventStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Epoch, Name, Seq, WorkerId};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::status::{ActionStatus, EventStatus};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::LeaseOrigin;
 use millstream_store::execution_store::{
     CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, NewAction, OpenActions,

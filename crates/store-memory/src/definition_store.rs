@@ -1,7 +1,7 @@
 //! Definitions, in memory.
 
-use millstream_core::id::{DefinitionRef, Name, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, Name, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
 

@@ -1,9 +1,9 @@
 //! Devices, in memory.
 
-use millstream_core::claim::{DeviceCandidate, DeviceReport};
-use millstream_core::id::{DeviceId, DeviceKey, TenantId};
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceCandidate, DeviceReport};
+use millstream_model::id::{DeviceId, DeviceKey, TenantId};
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::device_store::DeviceStore;
 

@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::acceptance::{self, AcceptanceFacts, KnownStart, UsedKey, used_key_status};
 use millstream_store::event_log::{
@@ -105,7 +105,7 @@ fn start_execution(tables: &mut MemoryTables, new: &ExecutionStart, now: Timesta
     let row = MemoryExecution {
         definition: new.definition.clone(),
         input_hash: new.input_hash,
-        position: millstream_core::id::AcceptNo(0),
+        position: millstream_model::id::AcceptNo(0),
         seq: new.state.seq,
         phase: new.state.phase,
         paused: None,

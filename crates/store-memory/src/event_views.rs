@@ -1,7 +1,7 @@
 //! Views of events, in memory.
 
-use millstream_core::id::{AcceptNo, EventId, TenantId};
-use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_model::id::{AcceptNo, EventId, TenantId};
+use millstream_model::status::{EventStatus, ExecutionStatus};
 use millstream_store::StoreResult;
 use millstream_store::views::{EventBacklog, EventFilter, EventView, EventViews};
 

@@ -1,13 +1,13 @@
 //! Loading and attempts, in memory. Committing has its own file.
 
-use millstream_core::id::{EventId, ExecutionKey, WorkerId};
-use millstream_core::log::MailboxState;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, WorkerId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::execution_store::{
     CachedVersion, CommitVerdict, ExecutionCommit, ExecutionStore, LeaseGrant, LoadRequest, LoadVerdict,
     LoadedExecution, MailboxLimits, PageRemainder,
 };
+use millstream_workflow::log::MailboxState;
 
 use crate::tables::{MemoryExecution, MemoryTables};
 use crate::{MemoryStore, commit};
@@ -73,7 +73,7 @@ fn load_execution(tables: &MemoryTables, wanted: &LoadRequest, limits: MailboxLi
 fn cut_mailbox(
     row: &MemoryExecution,
     limits: MailboxLimits,
-) -> (Vec<millstream_core::log::MailboxEvent>, PageRemainder) {
+) -> (Vec<millstream_workflow::log::MailboxEvent>, PageRemainder) {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     for event in row.decidable_events() {
         bytes += event.view.payload.len();

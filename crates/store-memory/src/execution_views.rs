@@ -1,9 +1,8 @@
 //! Views of executions, in memory.
 
-use millstream_core::id::{AcceptNo, ExecutionKey, Seq, TenantId};
-use millstream_core::machine::evolve;
-use millstream_core::raw::RawJson;
-use millstream_core::status::ExecutionStatus;
+use millstream_model::id::{AcceptNo, ExecutionKey, Seq, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ExecutionStatus;
 use millstream_store::StoreResult;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::paging::cut_history;
@@ -11,6 +10,7 @@ use millstream_store::views::{
     ActionPlace, ActionRecord, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
 };
+use millstream_workflow::machine::evolve;
 
 use crate::MemoryStore;
 use crate::tables::{MemoryExecution, MemoryTables};

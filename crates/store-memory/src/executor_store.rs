@@ -1,7 +1,7 @@
 //! Executors, in memory.
 
-use millstream_core::id::{Name, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::executor_store::{ExecutorStore, RegisteredExecutor};
 

@@ -1,6 +1,6 @@
 //! Reads the feed, in memory; each commit writes its own entries ([`crate::graphs`]).
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::StoreResult;
 use millstream_store::feed::{Feed, FeedEntry};
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::ExecutionKey;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionKey;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::feed::FeedContent;
 use millstream_store::graph_store::{
@@ -12,6 +11,7 @@ use millstream_store::graph_store::{
 };
 use millstream_store::log_cap::{LogAddition, LogUsage};
 use millstream_store::node_request::{self, MAX_DOWNSTREAM, ResultBudget};
+use millstream_workflow::graph::{NodeId, NodeStatus};
 
 use crate::MemoryStore;
 use crate::graphs::GraphTable;

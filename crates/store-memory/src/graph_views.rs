@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::StoreResult;
 use millstream_store::graph_store::{GraphCounts, GraphView, GraphViews, LogView, NodeFilter, NodeView};
+use millstream_workflow::graph::NodeId;
 
 use crate::MemoryStore;
 use crate::graphs::GraphTable;

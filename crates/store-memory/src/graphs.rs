@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::feed::{FeedContent, FeedEntry};
 use millstream_store::graph_store::{GraphRows, LogView, NodeView, NodeWrite};
+use millstream_workflow::graph::NodeId;
 
 use crate::tables::MemoryTables;
 

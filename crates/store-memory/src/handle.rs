@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_store::clock::{Clock, StoreClock};
 
 use crate::tables::MemoryTables;

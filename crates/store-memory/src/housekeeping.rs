@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::{ExecutionKey, RunKey};
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, RunKey};
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::event_log::SignalSubmission;
 use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{ActionKey, EventId, ExecutionKey, IncidentId, Name, TenantId};
-use millstream_core::incident::{NewIncident, incident_fingerprint};
-use millstream_core::status::{ActionStatus, EventStatus, IncidentResolution};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, EventId, ExecutionKey, IncidentId, Name, TenantId};
+use millstream_model::incident::{NewIncident, incident_fingerprint};
+use millstream_model::status::{ActionStatus, EventStatus, IncidentResolution};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::FailureHandling;
 use millstream_store::incidents::{

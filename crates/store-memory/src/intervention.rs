@@ -1,8 +1,8 @@
 //! Decisions about stuck work, in memory.
 
-use millstream_core::id::{EventId, ExecutionKey, TenantId};
-use millstream_core::status::{ActionStatus, EventStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, TenantId};
+use millstream_model::status::{ActionStatus, EventStatus};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::intervention::{
     DecisionRecord, EventBurial, ExecutionPause, Interventions, RecordedDecision, RetryVerdict,

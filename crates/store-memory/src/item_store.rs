@@ -1,10 +1,9 @@
 //! Items, in memory.
 
-use millstream_core::assignment::select::QueuePosition;
-use millstream_core::assignment::stats;
-use millstream_core::assignment::{ItemAggregate, ItemLogEntry, NewQueueItem, QueueItem};
-use millstream_core::id::{ItemKey, Name, TenantId, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ItemKey, Name, TenantId, WorkerId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::QueuePosition;
+use millstream_people::assignment::{ItemAggregate, ItemLogEntry, NewQueueItem, QueueItem, stats};
 use millstream_store::StoreResult;
 use millstream_store::item_store::{
     ImportVerdict, ItemCommit, ItemCommitVerdict, ItemRef, ItemStore, LoadedItem, mark_first_commits,

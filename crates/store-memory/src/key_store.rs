@@ -1,7 +1,7 @@
 //! API keys, in memory.
 
-use millstream_core::id::TenantId;
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::key_store::{
     KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey,

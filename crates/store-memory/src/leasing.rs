@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{Epoch, ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::status::ActionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{Epoch, ExecutionKey, Name, Seq, WorkerId};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::status::ActionStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{Lease, LeasedAction};
 use millstream_store::execution_store::LeaseGrant;
 
@@ -68,7 +68,7 @@ pub(crate) fn hand_over(
 fn dependency_results(
     execution: &MemoryExecution,
     action: &MemoryAction,
-) -> BTreeMap<Name, millstream_core::raw::RawJson> {
+) -> BTreeMap<Name, millstream_model::raw::RawJson> {
     let seq = action.view.key.seq;
     let result = |need: &Name| {
         let needed = execution.actions.get(&(seq, need.clone()))?;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{Name, TenantId};
-use millstream_core::notice::Notice;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::notice::Notice;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::notices::{DueNotice, NoticeBacklog, NoticeBackoff, Notices};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{ExecutionKey, Name};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Name};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::outbox::{
     DeliveredParcel, FeedParcel, Outbox, ParcelBackoff, ParcelLimit, SinkBacklog, SinkPosition,

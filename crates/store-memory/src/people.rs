@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::assignment::select::{OpeningChange, PersonProfile, QueuePosition};
-use millstream_core::assignment::stats::{self, AssignmentTotals};
-use millstream_core::assignment::{ItemAggregate, ItemLogEntry};
-use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::{OpeningChange, PersonProfile, QueuePosition};
+use millstream_people::assignment::stats::{self, AssignmentTotals};
+use millstream_people::assignment::{ItemAggregate, ItemLogEntry};
 use millstream_store::item_store::{ItemCommit, LoadedItem};
 use millstream_store::queue_store::QueueView;
 

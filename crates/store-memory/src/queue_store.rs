@@ -2,10 +2,10 @@
 
 use std::ops::Bound;
 
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::id::{Name, PersonId, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, PersonId, TenantId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::PersonProfile;
+use millstream_people::assignment::{QueueConfig, QueueState};
 use millstream_store::StoreResult;
 use millstream_store::queue_store::{PeopleStore, PutQueue, QueueStore, QueueView};
 

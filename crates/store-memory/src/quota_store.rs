@@ -1,10 +1,10 @@
 //! Quotas, in memory.
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{CountedQuota, QuotaSet};
-use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::quota::{CountedQuota, QuotaSet};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ActionStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::graph_store::NodeView;
 use millstream_store::quota_store::{QuotaRevision, QuotaRows, QuotaStore, UsageQuestion};

@@ -1,12 +1,12 @@
 //! Children, correlations and buffered signals, in memory.
 
-use millstream_core::definition::ParentClose;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::acceptance::{self, SignalJudgement};
 use millstream_store::event_log::{Appended, SignalSubmission};
 use millstream_store::relations::{Relations, SignalView};
+use millstream_workflow::definition::ParentClose;
 
 use crate::MemoryStore;
 use crate::tables::{KeyUse, MemoryExecution, MemoryTables};

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
-use millstream_core::claim::OccupiedSeat;
-use millstream_core::id::{DeviceKey, RunKey, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::OccupiedSeat;
+use millstream_model::id::{DeviceKey, RunKey, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::run_seats;
 use millstream_store::run_store::{FleetCounts, RunEntry, RunFilter, RunViews, StoredRun};

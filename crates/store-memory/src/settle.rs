@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::status::{ActionStatus, EventStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ExecutionKey, Name, Seq, WorkerId};
+use millstream_model::status::{ActionStatus, EventStatus};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{
     AfterFailure, LeaseOrigin, SettleOutcome, SettleVerdict, SettledBatch, Settlement,
 };

@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::DeviceReport;
-use millstream_core::id::{
+use millstream_devices::claim::DeviceReport;
+use millstream_model::id::{
     AcceptNo, DefinitionRef, DeviceKey, EventId, ExecutionKey, Name, RunKey, Seq, TenantId, WorkerId,
 };
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{ArmedTimer, EventOrigin, ExecutionState, MailboxEvent, MailboxState, Transition};
-use millstream_core::quota::QuotaSet;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, ExecutionPhase, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::quota::QuotaSet;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{EventStatus, ExecutionPhase, PauseState};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{FailureHandling, LeaseOrigin, OutcomeDemand};
 use millstream_store::definition_store::StoredDefinition;
 use millstream_store::event_log::{EventSubmission, SignalSubmission};
@@ -24,6 +22,10 @@ use millstream_store::run_store::{RunEntry, StoredRun};
 use millstream_store::task_board::ExternalWorkerView;
 use millstream_store::views::{ActionRecord, EventView};
 use millstream_store::worker_store::WorkerRecord;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{
+    ArmedTimer, EventOrigin, ExecutionState, MailboxEvent, MailboxState, Transition,
+};
 
 use crate::graphs::{FeedRow, GraphTable};
 use crate::notices::NoticeRow;

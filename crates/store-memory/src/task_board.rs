@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, TenantId, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, TenantId, WorkerId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;

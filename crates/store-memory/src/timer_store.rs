@@ -1,13 +1,13 @@
 //! Due timers, in memory.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::log::EventOrigin;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{EventId, ExecutionKey};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::timer_store::TimerStore;
+use millstream_workflow::log::EventOrigin;
 
 use crate::MemoryStore;
 

@@ -15,12 +15,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::assignment::{NewQueueItem, QueueConfig, QueueItem, QueueState};
-use millstream_core::definition::SourceFormat;
-use millstream_core::id::{AssignmentId, ItemId, Name, PersonId, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{AssignmentId, ItemId, Name, PersonId, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::PersonProfile;
+use millstream_people::assignment::{NewQueueItem, QueueConfig, QueueItem, QueueState};
 use millstream_store::assignments::{AssignmentCaller, Assignments, NextAssignment};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::queue_store::{PeopleStore, QueueStore};
@@ -171,8 +171,8 @@ async fn measure_as(
 
 /// One call. Its assignment is begun at once, so that the next call gets another one.
 async fn one(store: &PostgresStore, person: usize, queues: BTreeSet<Name>, now: Timestamp) -> Duration {
-    use millstream_core::assignment::{ItemInput, ItemQueueContext, ItemStepOutcome, step_item};
-    use millstream_core::id::{ItemKey, WorkerId};
+    use millstream_model::id::{ItemKey, WorkerId};
+    use millstream_people::assignment::{ItemInput, ItemQueueContext, ItemStepOutcome, step_item};
     use millstream_store::item_store::{ItemCommit, ItemRef, ItemStore};
     let person = PersonId::parse(format!("p{person}")).unwrap();
     let caller = AssignmentCaller {

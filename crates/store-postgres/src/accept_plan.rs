@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
-use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
-use millstream_core::status::{EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, EventId, ExecutionKey, TenantId};
+use millstream_model::status::{EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::acceptance::{self, AcceptanceFacts, KnownStart, SignalJudgement, UsedKey};
 use millstream_store::event_log::{
     AppendRequest, Appended, EventSubmission, ExecutionStart, IdempotencyKey, SignalSubmission,

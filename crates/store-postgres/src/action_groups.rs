@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, Epoch, EventId, ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, Epoch, EventId, ExecutionKey, Name, Seq, WorkerId};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ActionStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{FailureHandling, OutcomeDemand};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::settling::{SettleConsequences, TransitionActions, TransitionMember};

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, DefinitionRef, Epoch, Name};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, DefinitionRef, Epoch, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{FailureHandling, Lease, LeaseOrigin, LeasedAction};
+use millstream_workflow::lease_policy::LeasePolicy;
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};

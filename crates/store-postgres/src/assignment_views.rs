@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
-use millstream_core::assignment::stats::AssignmentTotals;
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment, ItemLogEntry};
-use millstream_core::id::{AssignmentId, ItemId, ItemKey, Name, PersonId, TenantId};
+use millstream_model::id::{AssignmentId, ItemId, ItemKey, Name, PersonId, TenantId};
+use millstream_people::assignment::stats::AssignmentTotals;
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment, ItemLogEntry};
 use millstream_store::StoreResult;
 use millstream_store::assignments::{AssignmentFilter, AssignmentViews, ItemFilter, ItemView, TotalsFilter};
 use sqlx::Row;

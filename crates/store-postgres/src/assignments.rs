@@ -2,15 +2,15 @@
 //! queues.
 //!
 //! Callers are locked for the whole transaction, so that concurrent requests of one person cannot exceed a
-//! limit. Callers with the same tenant, queues and skills are searched for together; `core` decides who gets
+//! limit. Callers with the same tenant, queues and skills are searched for together; `people` decides who gets
 //! which of the locked items. A caller without a result retries while other transactions held suitable items.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use millstream_core::id::AssignmentId;
-use millstream_core::time::Timestamp;
+use millstream_model::id::AssignmentId;
+use millstream_model::time::Timestamp;
 use millstream_store::assignments::{AssignmentCaller, Assignments, NextAssignment, OverdueItem};
 use millstream_store::{StoreError, StoreResult};
 use sqlx::Row;

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use millstream_core::assignment::select::{
+use millstream_model::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::{
     AskingPerson, OpeningCandidate, PersonIdleReason, PersonLoad, select_openings,
 };
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
-use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_store::assignments::{AssignedWork, AssignmentCaller, NextAssignment};
 use millstream_store::item_store::{ItemCommit, ItemRef, LoadedItem};
 use millstream_store::opening_selection;

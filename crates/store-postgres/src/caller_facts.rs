@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use millstream_core::assignment::ItemAssignment;
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::id::{Name, PersonId, TenantId};
+use millstream_model::id::{Name, PersonId, TenantId};
+use millstream_people::assignment::ItemAssignment;
+use millstream_people::assignment::select::PersonProfile;
 use millstream_store::assignments::AssignmentCaller;
 use millstream_store::opening_selection;
 use millstream_store::queue_store::QueueView;

@@ -11,10 +11,10 @@
 
 use std::collections::HashMap;
 
-use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::status::{ExecutionPhase, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::status::{ExecutionPhase, PauseState};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
     CommitVerdict, ExecutionCommit, LeaseGrant, OpenActions, SnapshotWrite,

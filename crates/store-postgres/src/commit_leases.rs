@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{AcceptNo, Epoch, Name};
-use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, Epoch, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ActionStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use millstream_store::execution_store::{CommitVerdict, ExecutionCommit, LeaseGrant, NewAction};
 

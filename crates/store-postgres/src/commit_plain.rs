@@ -21,9 +21,9 @@
 //! careful path. (The commit of a graph carries hundreds of transitions, so a few more statements cost
 //! little.) An execution that ends here has no open incident: while it has one it is paused.
 
-use millstream_core::id::{ExecutionKey, WorkerId};
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, WorkerId};
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::execution_store::{
     CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, OpenActions,
 };

@@ -1,12 +1,12 @@
 //! The rows that accepting and committing write about executions: one statement each, all rows at once.
 
-use millstream_core::id::{AcceptNo, ExecutionKey, WorkerId};
-use millstream_core::log::Transition;
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ExecutionKey, WorkerId};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::ExecutionStart;
 use millstream_store::execution_store::{DecidedEvent, EventVerdict, ExecutionCommit};
+use millstream_workflow::log::Transition;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use millstream_core::id::{AcceptNo, ExecutionKey, Seq};
-use millstream_core::log::{ArmedTimer, Transition};
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ExecutionKey, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::ExecutionStart;
 use millstream_store::execution_store::{DecidedEvent, EventVerdict, ExecutionCommit, SnapshotWrite};
+use millstream_workflow::log::{ArmedTimer, Transition};
 
 use crate::decode;
 use crate::statement_inputs::InputTable;

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
-use millstream_core::action::ErrorClass;
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::assignment::QueueState;
-use millstream_core::graph::NodeStatus;
-use millstream_core::id::{
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{
     AcceptNo, ActionKey, DefinitionRef, DeviceId, EventId, ExecutionId, ExecutionKey, ItemId, Name, PersonId,
     RunId, RunKey, Seq, TenantId, WorkerId,
 };
-use millstream_core::log::{EventOrigin, ExecutionState, FORMAT, Transition, TransitionDecision};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, IncidentResolution, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase, IncidentResolution, PauseState};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::QueueState;
+use millstream_workflow::graph::NodeStatus;
+use millstream_workflow::log::{EventOrigin, ExecutionState, FORMAT, Transition, TransitionDecision};
 use serde::de::DeserializeOwned;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -52,8 +52,8 @@ macro_rules! parsed_word {
 
 parsed_id!(TenantId, ExecutionId, Name, WorkerId, DeviceId, RunId, ItemId, PersonId);
 parsed_word!(
-    millstream_core::claim::SeatStatus,
-    millstream_core::notice::NoticeKind,
+    millstream_devices::claim::SeatStatus,
+    millstream_model::notice::NoticeKind,
     NodeStatus,
     ActionStatus,
     EventStatus,
@@ -61,7 +61,7 @@ parsed_word!(
     IncidentResolution,
     ActionQueue,
     QueueState,
-    millstream_core::status::Role
+    millstream_model::status::Role
 );
 
 impl ParsedColumn for ErrorClass {

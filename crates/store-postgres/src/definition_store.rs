@@ -3,8 +3,8 @@
 //! Concurrent puts of one definition are serialised by a lock.
 
 use async_trait::async_trait;
-use millstream_core::id::{DefinitionRef, Name, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, Name, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
 use sqlx::postgres::PgRow;

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::graph_store::UpstreamResult;
 use millstream_store::node_request::{self, MAX_DOWNSTREAM};
+use millstream_workflow::graph::NodeId;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 

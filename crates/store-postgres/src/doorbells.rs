@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use millstream_core::id::{DefinitionRef, ExecutionKey};
-use millstream_core::overdue_sweep::SweepBand;
+use millstream_model::id::{DefinitionRef, ExecutionKey};
+use millstream_model::overdue_sweep::SweepBand;
 use sqlx::PgPool;
 
 use crate::connection_cache::WarmConnections;

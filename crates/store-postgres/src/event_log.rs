@@ -12,9 +12,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::acceptance::{KnownStart, UsedKey};
 use millstream_store::event_log::{

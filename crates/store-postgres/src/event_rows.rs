@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 
-use millstream_core::id::{AcceptNo, EventId, TenantId};
-use millstream_core::log::EventOrigin;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, EventId, TenantId};
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::EventSubmission;
+use millstream_workflow::log::EventOrigin;
 use sqlx::PgConnection;
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use millstream_core::id::{AcceptNo, EventId, Seq, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, EventId, Seq, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::status_text;
 use millstream_store::views::{EventBacklog, EventFilter, EventView, EventViews};

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
-use millstream_core::id::{EventId, ExecutionKey, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, WorkerId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::execution_store::{
     CommitVerdict, ExecutionCommit, ExecutionStore, LeaseGrant, LoadRequest, LoadVerdict, MailboxLimits,

@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Seq, TenantId};
-use millstream_core::log::{ExecutionContext, ExecutionState, FORMAT, Transition};
-use millstream_core::machine::evolve;
-use millstream_core::status::{ActionStatus, ExecutionStatus};
+use millstream_model::context::ExecutionContext;
+use millstream_model::id::{AcceptNo, Epoch, ExecutionKey, Seq, TenantId};
+use millstream_model::status::{ActionStatus, ExecutionStatus};
 use millstream_store::StoreResult;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::paging::cut_history;
@@ -18,6 +17,8 @@ use millstream_store::views::{
     ActionPlace, ActionRecord, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
 };
+use millstream_workflow::log::{ExecutionState, FORMAT, Transition};
+use millstream_workflow::machine::evolve;
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 

@@ -1,7 +1,7 @@
 //! Reads the feed; each commit writes its own entries ([`crate::graph_rows`]).
 
 use async_trait::async_trait;
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::StoreResult;
 use millstream_store::feed::{Feed, FeedContent, FeedEntry};
 use sqlx::Row;

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::ExecutionKey;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionKey;
+use millstream_model::time::Timestamp;
 use millstream_store::graph_store::ExecutorLogText;
 use millstream_store::log_cap::{LogAddition, LogUsage};
+use millstream_workflow::graph::NodeId;
 use sqlx::{PgConnection, Row};
 
 use crate::connection_cache::WarmConnections;

@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::execution_store::ExecutionCommit;
 use millstream_store::graph_store::{GraphRows, NodeWrite};
+use millstream_workflow::graph::NodeId;
 use sqlx::{PgConnection, Row};
 
 use crate::decode;

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
-use millstream_core::graph::NodeId;
-use millstream_core::id::ExecutionKey;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionKey;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::graph_store::{DispatchContext, ExecutorLogText, GraphStore, NodeDispatch};
 use millstream_store::node_request;
+use millstream_workflow::graph::NodeId;
 use sqlx::{PgConnection, Row};
 
 use crate::connect::PostgresStore;

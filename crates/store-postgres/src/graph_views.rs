@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::StoreResult;
 use millstream_store::graph_store::{GraphCounts, GraphView, GraphViews, LogView, NodeFilter, NodeView};
+use millstream_workflow::graph::{NodeId, NodeStatus};
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 

@@ -1,7 +1,7 @@
 //! Readiness, time, retention.
 
 use async_trait::async_trait;
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
 use millstream_store::status_text;

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::id::{ActionKey, EventId, ExecutionKey, IncidentId, Name, TenantId};
-use millstream_core::status::{ActionStatus, EventStatus, IncidentResolution};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, EventId, ExecutionKey, IncidentId, Name, TenantId};
+use millstream_model::status::{ActionStatus, EventStatus, IncidentResolution};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::FailureHandling;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::incidents::{IncidentDecision, IncidentView, ResolveVerdict};

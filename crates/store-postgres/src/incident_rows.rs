@@ -1,9 +1,9 @@
 //! Rows of incidents. Opening or resolving one holds the row of its execution: that is its lock.
 
-use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
-use millstream_core::incident::{NewIncident, incident_fingerprint};
-use millstream_core::status::IncidentResolution;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
+use millstream_model::incident::{NewIncident, incident_fingerprint};
+use millstream_model::status::IncidentResolution;
+use millstream_model::time::Timestamp;
 use millstream_store::incidents::{IncidentView, ResolvedView};
 use millstream_store::intervention::DecisionRecord;
 use sqlx::postgres::{PgExecutor, PgRow};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use millstream_core::id::{IncidentId, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{IncidentId, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::incidents::{
     IncidentDecision, IncidentFilter, IncidentGroupView, IncidentStatus, IncidentView, Incidents,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::incidents::opens_incident;
 use millstream_store::intervention::{

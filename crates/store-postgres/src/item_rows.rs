@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use millstream_core::assignment::item::FORMAT;
-use millstream_core::assignment::{ItemAggregate, ItemAssignment, ItemLogEntry, QueueItem};
-use millstream_core::id::{ItemKey, Name, PersonId, TenantId};
-use millstream_core::raw::RawJson;
+use millstream_model::id::{ItemKey, Name, PersonId, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_people::assignment::item::FORMAT;
+use millstream_people::assignment::{ItemAggregate, ItemAssignment, ItemLogEntry, QueueItem};
 use millstream_store::item_store::LoadedItem;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};

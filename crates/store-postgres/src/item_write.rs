@@ -7,8 +7,8 @@
 //! path ([`crate::item_store`]) finds out which change conflicted; it has locked the items already when it
 //! comes here.
 
-use millstream_core::assignment::select::OpeningChange;
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::OpeningChange;
 use millstream_store::item_store::{ItemCommit, mark_first_commits};
 use millstream_store::notices::of_items;
 use sqlx::postgres::PgArguments;

@@ -1,8 +1,8 @@
 //! API keys: stored hashed. A key of an operator has the empty text as its tenant.
 
 use async_trait::async_trait;
-use millstream_core::id::TenantId;
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::key_store::{
     KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey,

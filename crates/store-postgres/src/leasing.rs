@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::WorkerId;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::WorkerId;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::status_text;

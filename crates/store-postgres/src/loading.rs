@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Seq};
-use millstream_core::log::{MailboxEvent, MailboxState};
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
+use millstream_model::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
 use millstream_store::execution_store::{LoadVerdict, LoadedExecution, MailboxLimits, PageRemainder};
+use millstream_workflow::log::{MailboxEvent, MailboxState};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use millstream_core::id::ExecutionKey;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionKey;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::graph_store::NodeWrite;
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;

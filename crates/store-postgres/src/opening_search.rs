@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
-use millstream_core::assignment::select::{AskingPerson, OpeningCandidate, OpeningClass, QueuePosition};
-use millstream_core::id::{ItemKey, Name, TenantId};
+use millstream_model::id::{ItemKey, Name, TenantId};
+use millstream_people::assignment::select::{AskingPerson, OpeningCandidate, OpeningClass, QueuePosition};
 use millstream_store::item_store::LoadedItem;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};

@@ -1,8 +1,8 @@
 //! The outbox: feed entries that have not reached every sink yet.
 
 use async_trait::async_trait;
-use millstream_core::id::{ExecutionKey, Name};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Name};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::outbox::{
     DeliveredParcel, FeedParcel, Outbox, ParcelBackoff, ParcelLimit, SinkBacklog, SinkPosition,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use millstream_core::assignment::QueueConfig;
+use millstream_people::assignment::QueueConfig;
 
 use crate::errors::{PostgresFailure, PostgresResult};
 

@@ -1,11 +1,11 @@
 //! Queues of people's work, and the people.
 
 use async_trait::async_trait;
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::id::{Name, PersonId, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, PersonId, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::PersonProfile;
+use millstream_people::assignment::{QueueConfig, QueueState};
 use millstream_store::StoreResult;
 use millstream_store::queue_store::{PeopleStore, PutQueue, QueueStore, QueueView};
 use sqlx::postgres::{PgArguments, PgRow};

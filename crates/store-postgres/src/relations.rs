@@ -1,10 +1,10 @@
 //! Relations between executions: children by their parent, executions by correlation, buffered signals.
 
 use async_trait::async_trait;
-use millstream_core::definition::ParentClose;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
 use millstream_store::StoreResult;
 use millstream_store::relations::{Relations, SignalView};
+use millstream_workflow::definition::ParentClose;
 
 use crate::connect::PostgresStore;
 use crate::decode;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use millstream_core::claim::SeatToken;
-use millstream_core::id::RunKey;
+use millstream_devices::claim::SeatToken;
+use millstream_model::id::RunKey;
 use millstream_store::run_commit::PresentRun;
 use millstream_store::run_seats::{self, StoredHeartbeat};
 use millstream_store::run_store::StoredRun;

@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
-use millstream_core::claim::{SeatProgress, SeatToken};
-use millstream_core::id::{DeviceId, RunKey, WorkerId};
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{SeatProgress, SeatToken};
+use millstream_model::id::{DeviceId, RunKey, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::{SettledBatch, Settlement};
 use millstream_store::execution_store::LeaseGrant;

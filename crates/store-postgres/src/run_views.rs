@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use millstream_core::claim::{OccupiedSeat, SeatToken};
-use millstream_core::id::{DeviceKey, RunKey, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{OccupiedSeat, SeatToken};
+use millstream_model::id::{DeviceKey, RunKey, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::run_store::{FleetCounts, RunEntry, RunFilter, RunViews, StoredRun};
 use sqlx::Row;

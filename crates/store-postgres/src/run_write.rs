@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::{DeviceId, RunKey};
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, RunKey};
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::notices::of_runs;
 use millstream_store::run_commit::{ResultingRun, RunCommitPlan};
 use millstream_store::run_seats::{self, SeatRow};
@@ -116,7 +116,7 @@ struct RunWriteRows<'a> {
 impl<'a> RunWriteRows<'a> {
     fn of(plan: &'a RunCommitPlan<'a>) -> Self {
         let row = |(key, left): (&&'a RunKey, &'a ResultingRun)| RunRow {
-            key: *key,
+            key,
             left,
             body: RawJson::from_value(&left.run),
         };

@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::{
     AfterFailure, LeasedAction, OutcomeDemand, SettleOutcome, SettleVerdict, SettledBatch, Settlement,

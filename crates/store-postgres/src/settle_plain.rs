@@ -8,9 +8,9 @@
 //! leased again in that moment is unchanged. Everything else (other outcomes, related actions, lost leases)
 //! takes the careful path ([`crate::settle`]).
 
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleOutcome, Settlement};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::status_text;

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::incident::NewIncident;
-use millstream_core::status::{ActionStatus, EventStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::incident::NewIncident;
+use millstream_model::status::{ActionStatus, EventStatus};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::LeaseGrant;

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::SignalSubmission;
 use millstream_store::execution_store::ExecutionCommit;
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};

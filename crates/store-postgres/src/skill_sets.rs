@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::id::{Name, TenantId};
+use millstream_model::id::{Name, TenantId};
 use sqlx::{PgConnection, Row};
 
 use crate::decode;

@@ -18,7 +18,7 @@
 
 use std::sync::OnceLock;
 
-use millstream_core::id::{ExecutionKey, RunKey};
+use millstream_model::id::{ExecutionKey, RunKey};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use async_trait::async_trait;
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, TenantId, WorkerId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, TenantId, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;

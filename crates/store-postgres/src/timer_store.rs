@@ -1,9 +1,9 @@
 //! Due timers become events: one statement removes the timer and inserts the event.
 
 use async_trait::async_trait;
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{EventId, ExecutionKey};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::status_text;
 use millstream_store::timer_store::TimerStore;

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::assignment::stats::{self, AssignmentTotals};
-use millstream_core::id::{Name, PersonId, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, PersonId, TenantId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::stats::{self, AssignmentTotals};
 use millstream_store::item_store::ItemCommit;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use millstream_core::id::WorkerId;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::WorkerId;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::worker_store::{WorkerHeartbeat, WorkerRecord, WorkerStore};
 use sqlx::Row;

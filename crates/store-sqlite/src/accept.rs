@@ -1,10 +1,10 @@
 //! New events: their numbers and their rows. Used by everything that accepts one: the ingress, commits and
 //! settlements with outcome events, due timers.
 
-use millstream_core::id::AcceptNo;
-use millstream_core::log::EventOrigin;
-use millstream_core::time::Timestamp;
+use millstream_model::id::AcceptNo;
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::EventSubmission;
+use millstream_workflow::log::EventOrigin;
 use rusqlite::{CachedStatement, Connection};
 
 use crate::errors::{SqliteResult, corrupt_row};

@@ -1,10 +1,10 @@
 //! Leases on actions: take, renew, give back, and writes under a lease. The epoch is the fence in every
 //! statement; a lease that expired without another lease on the action is still held.
 
-use millstream_core::id::WorkerId;
-use millstream_core::raw::RawJson;
-use millstream_core::status::ExecutionPhase;
-use millstream_core::time::Timestamp;
+use millstream_model::id::WorkerId;
+use millstream_model::raw::RawJson;
+use millstream_model::status::ExecutionPhase;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::{
     ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettledBatch, Settlement,

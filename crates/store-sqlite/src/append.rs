@@ -3,10 +3,10 @@
 //! Items are judged and written one after the other in one transaction, so each sees the writes of the ones
 //! before it. A refused item has written nothing.
 
-use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, EventId, ExecutionKey, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::acceptance::{
     self, AcceptanceFacts, KnownStart, SignalJudgement, UsedKey, used_key_status,
 };

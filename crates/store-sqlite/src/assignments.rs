@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::assignment::select::{
+use millstream_model::id::{ItemKey, Name, PersonId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::{
     AskingPerson, OpeningClass, PersonIdleReason, PersonLoad, PersonProfile, QueuePosition,
 };
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
-use millstream_core::id::{ItemKey, Name, PersonId};
-use millstream_core::time::Timestamp;
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_store::StoreResult;
 use millstream_store::assignments::{
     AssignedWork, AssignmentCaller, Assignments, NextAssignment, OverdueItem,

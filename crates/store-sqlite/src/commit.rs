@@ -3,9 +3,9 @@
 //! The fence comes first (optimistic concurrency): an execution that is at another seq or paused, or one of
 //! whose events was decided meanwhile, is refused before anything of it is written.
 
-use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
-use millstream_core::status::{ExecutionPhase, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
+use millstream_model::status::{ExecutionPhase, PauseState};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{CommitVerdict, LeaseGrant, NewAction, OpenActions};
 use millstream_store::incidents::opens_incident;

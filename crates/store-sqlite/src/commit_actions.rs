@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use millstream_core::id::{Epoch, ExecutionKey, Name, WorkerId};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Epoch, ExecutionKey, Name, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ActionStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use millstream_store::execution_store::{ActionRelation, LeaseGrant, NewAction};
 use millstream_store::status_text;
+use millstream_workflow::lease_policy::LeasePolicy;
 use rusqlite::{Connection, params};
 
 use crate::errors::SqliteResult;

@@ -1,11 +1,11 @@
 //! The rows of a commit, one function per statement.
 
-use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
-use millstream_core::log::{ArmedTimer, Transition};
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::execution_store::{DecidedEvent, EventVerdict};
+use millstream_workflow::log::{ArmedTimer, Transition};
 use rusqlite::Connection;
 
 use crate::errors::SqliteResult;

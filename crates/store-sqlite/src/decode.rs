@@ -8,15 +8,15 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use millstream_core::id::{
+use millstream_model::id::{
     AcceptNo, ActionKey, AssignmentId, DefinitionRef, EventId, ExecutionKey, IncidentId, ItemKey, Name,
     RunKey, Seq,
 };
-use millstream_core::log::{EventOrigin, ExecutionState, FORMAT, Transition, TransitionDecision};
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::FailureHandling;
+use millstream_workflow::log::{EventOrigin, ExecutionState, FORMAT, Transition, TransitionDecision};
 use rusqlite::types::{FromSql, ValueRef};
 use rusqlite::{Row, RowIndex};
 use uuid::Uuid;

@@ -1,10 +1,10 @@
 //! Devices and their heartbeats.
 
-use millstream_core::claim::{DeviceCandidate, DeviceReport};
-use millstream_core::id::{DeviceId, DeviceKey, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceCandidate, DeviceReport};
+use millstream_model::id::{DeviceId, DeviceKey, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::device_store::DeviceStore;
 use rusqlite::params;

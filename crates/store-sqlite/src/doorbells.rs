@@ -1,8 +1,8 @@
 //! Reads for doorbells: where events belong, and which executions have something to decide.
 
-use millstream_core::id::{DefinitionRef, ExecutionKey};
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, ExecutionKey};
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::time::Timestamp;
 use rusqlite::Connection;
 
 use crate::decode::SqliteFields;

@@ -3,9 +3,9 @@
 //! [`crate::append`] gives the verdicts and writes the rows. Two requests with one idempotency key cannot
 //! both be new: there is one writer, and the second sees the rows of the first.
 
-use millstream_core::id::{DefinitionRef, ExecutionKey, TenantId};
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, ExecutionKey, TenantId};
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::event_log::{AppendRequest, Appended, EventLog, IdempotencyKey};
 

@@ -1,7 +1,7 @@
 //! Views of events: single ones, lists, and the backlog. Read-only.
 
-use millstream_core::id::{AcceptNo, EventId, TenantId};
-use millstream_core::status::EventStatus;
+use millstream_model::id::{AcceptNo, EventId, TenantId};
+use millstream_model::status::EventStatus;
 use millstream_store::StoreResult;
 use millstream_store::status_text;
 use millstream_store::views::{EventBacklog, EventFilter, EventView, EventViews};

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::{EventId, ExecutionKey, Seq, WorkerId};
-use millstream_core::log::{ExecutionState, Transition};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, Seq, WorkerId};
+use millstream_model::time::Timestamp;
 use millstream_store::execution_store::{
     CachedVersion, CommitVerdict, ExecutionCommit, ExecutionStore, LeaseGrant, LoadRequest, LoadVerdict,
     LoadedExecution, MailboxLimits,
 };
 use millstream_store::{StoreError, StoreResult};
+use millstream_workflow::log::{ExecutionState, Transition};
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use crate::commit::commit_batch;

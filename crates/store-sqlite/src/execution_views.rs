@@ -1,10 +1,9 @@
 //! Views of executions: state, lists, history, open actions and timers. Read-only.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::log::{ExecutionContext, ExecutionState, FORMAT};
-use millstream_core::machine::evolve;
-use millstream_core::status::{ActionStatus, ExecutionPhase, ExecutionStatus};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::context::ExecutionContext;
+use millstream_model::id::{AcceptNo, Epoch, ExecutionKey, Name, Seq, TenantId};
+use millstream_model::status::{ActionStatus, ExecutionPhase, ExecutionStatus};
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::paging::cut_history;
 use millstream_store::status_text;
@@ -13,6 +12,8 @@ use millstream_store::views::{
     TimerPlace, TimerView,
 };
 use millstream_store::{StoreError, StoreResult};
+use millstream_workflow::log::{ExecutionState, FORMAT};
+use millstream_workflow::machine::evolve;
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;

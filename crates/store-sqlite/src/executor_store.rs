@@ -1,8 +1,8 @@
 //! Registered executors.
 
-use millstream_core::id::{Name, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::executor_store::{ExecutorStore, RegisteredExecutor};
 use rusqlite::Rows;

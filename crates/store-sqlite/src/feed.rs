@@ -1,6 +1,6 @@
 //! Reads the feed; each commit writes its own entries ([`crate::graph_rows`]).
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::StoreResult;
 use millstream_store::feed::{Feed, FeedContent, FeedEntry};
 use rusqlite::Rows;

@@ -1,10 +1,10 @@
 //! Rows that starts, commits and dispatches write about graphs, one function per statement.
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::{ExecutionKey, Name, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Name, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::graph_store::{GraphRows, NodeWrite};
+use millstream_workflow::graph::NodeId;
 use rusqlite::{Connection, params};
 
 use crate::errors::{SqliteResult, corrupt_row};

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::ExecutionKey;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionKey;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::graph_store::{
     DispatchContext, ExecutorLogText, GraphStore, NodeDispatch, UpstreamResult,
 };
 use millstream_store::log_cap::{LogAddition, LogUsage};
 use millstream_store::node_request::{self, MAX_DOWNSTREAM, ResultBudget};
+use millstream_workflow::graph::{NodeId, NodeStatus};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::connect::SqliteStore;

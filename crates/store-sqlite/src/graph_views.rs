@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::ExecutionKey;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ExecutionKey;
+use millstream_model::raw::RawJson;
 use millstream_store::StoreResult;
 use millstream_store::graph_store::{GraphCounts, GraphView, GraphViews, LogView, NodeFilter, NodeView};
+use millstream_workflow::graph::{NodeId, NodeStatus};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use millstream_core::id::{ExecutionKey, RunKey};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, RunKey};
+use millstream_model::time::Timestamp;
 use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
 use millstream_store::{StoreError, StoreResult};
 use rusqlite::Connection;

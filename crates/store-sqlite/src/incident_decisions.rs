@@ -1,8 +1,8 @@
 //! Decisions about incidents: each one is resolved once, together with the effects of the decision.
 
-use millstream_core::id::{ActionKey, EventId, IncidentId, TenantId};
-use millstream_core::status::{ActionStatus, EventStatus, IncidentResolution};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, EventId, IncidentId, TenantId};
+use millstream_model::status::{ActionStatus, EventStatus, IncidentResolution};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::FailureHandling;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::incidents::{IncidentDecision, ResolveVerdict};

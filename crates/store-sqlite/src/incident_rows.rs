@@ -1,10 +1,10 @@
 //! Rows of incidents: opened in the transaction of the failure, resolved once. Decisions about them are in
 //! [`crate::incident_decisions`].
 
-use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey};
-use millstream_core::incident::{NewIncident, incident_fingerprint};
-use millstream_core::status::IncidentResolution;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, DefinitionRef, EventId, ExecutionKey};
+use millstream_model::incident::{NewIncident, incident_fingerprint};
+use millstream_model::status::IncidentResolution;
+use millstream_model::time::Timestamp;
 use millstream_store::intervention::DecisionRecord;
 use rusqlite::{Connection, params};
 

@@ -1,10 +1,10 @@
 //! Views of incidents: single ones, lists, groups by fingerprint; and the entry point of decisions about
 //! them.
 
-use millstream_core::action::ErrorClass;
-use millstream_core::id::{ExecutionId, IncidentId, Name, TenantId};
-use millstream_core::status::IncidentResolution;
-use millstream_core::time::Timestamp;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{ExecutionId, IncidentId, Name, TenantId};
+use millstream_model::status::IncidentResolution;
+use millstream_model::time::Timestamp;
 use millstream_store::incidents::{
     IncidentDecision, IncidentFilter, IncidentGroupView, IncidentStatus, IncidentView, Incidents,
     ResolveVerdict, ResolvedView,

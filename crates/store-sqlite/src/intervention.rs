@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::incident::NewIncident;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq, TenantId};
+use millstream_model::incident::NewIncident;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::incidents::opens_incident;
 use millstream_store::intervention::{

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::assignment::item::FORMAT;
-use millstream_core::assignment::select::OpeningChange;
-use millstream_core::assignment::stats::{self, AssignmentTotals};
-use millstream_core::assignment::{ItemAggregate, ItemAssignment, ItemLogEntry, QueueItem};
-use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::item::FORMAT;
+use millstream_people::assignment::select::OpeningChange;
+use millstream_people::assignment::stats::{self, AssignmentTotals};
+use millstream_people::assignment::{ItemAggregate, ItemAssignment, ItemLogEntry, QueueItem};
 use millstream_store::item_store::{ItemCommit, LoadedItem};
 use rusqlite::{Connection, OptionalExtension};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::assignment::limits::MAX_SKILL_SETS;
-use millstream_core::assignment::{ItemAggregate, ItemLogEntry, NewQueueItem, QueueItem, stats};
-use millstream_core::id::{ItemKey, Name, TenantId, WorkerId};
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ItemKey, Name, TenantId, WorkerId};
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::limits::MAX_SKILL_SETS;
+use millstream_people::assignment::{ItemAggregate, ItemLogEntry, NewQueueItem, QueueItem, stats};
 use millstream_store::StoreResult;
 use millstream_store::item_store::{
     ImportVerdict, ItemCommit, ItemCommitVerdict, ItemRef, ItemStore, LoadedItem, mark_first_commits,

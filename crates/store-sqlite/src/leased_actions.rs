@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, Epoch, Name};
-use millstream_core::raw::RawJson;
+use millstream_model::id::{ActionKey, Epoch, Name};
+use millstream_model::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use rusqlite::Connection;

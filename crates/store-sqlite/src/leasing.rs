@@ -4,9 +4,9 @@
 //! for the shorter one of the two, or else for the time that its taker asks for. `min` of SQLite is null as
 //! soon as one of its arguments is, and so are sums.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, WorkerId};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
 use rusqlite::Connection;

@@ -3,10 +3,10 @@
 //! Rows are read in order until one does not fit; later rows are not read. A backlog of any length or size
 //! costs one visit's worth of memory.
 
-use millstream_core::id::ExecutionKey;
-use millstream_core::log::{MailboxEvent, MailboxState};
-use millstream_core::status::PauseState;
+use millstream_model::id::ExecutionKey;
+use millstream_model::status::PauseState;
 use millstream_store::execution_store::{MailboxLimits, PageRemainder};
+use millstream_workflow::log::{MailboxEvent, MailboxState};
 use rusqlite::{CachedStatement, Connection};
 
 use crate::decode::SqliteFields;

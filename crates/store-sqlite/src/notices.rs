@@ -1,8 +1,8 @@
 //! Notices: outbound events about runs and items, and which sink has not received them.
 
-use millstream_core::id::{Name, TenantId};
-use millstream_core::notice::{Notice, NoticeKind};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::notice::{Notice, NoticeKind};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::notices::{DueNotice, NoticeBacklog, NoticeBackoff, Notices};
 use rusqlite::Connection;

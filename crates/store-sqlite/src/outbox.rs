@@ -1,7 +1,7 @@
 //! The outbox: feed entries that have not reached every sink yet.
 
-use millstream_core::id::Name;
-use millstream_core::time::Timestamp;
+use millstream_model::id::Name;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::outbox::{
     DeliveredParcel, FeedParcel, Outbox, ParcelBackoff, ParcelLimit, SinkBacklog, SinkPosition,

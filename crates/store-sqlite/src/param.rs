@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, Name};
+use millstream_model::id::{ActionKey, Name};
 use millstream_store::action_store::{FailureHandling, Lease};
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};

@@ -1,8 +1,8 @@
 //! Quotas of tenants (rate limits, capacity limits), and their usage.
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{CountedQuota, QuotaSet};
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::quota::{CountedQuota, QuotaSet};
+use millstream_model::time::Timestamp;
 use millstream_store::quota_store::{QuotaRevision, QuotaRows, QuotaStore, UsageQuestion};
 use millstream_store::{StoreError, StoreResult};
 use rusqlite::OptionalExtension;

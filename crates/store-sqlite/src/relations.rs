@@ -1,9 +1,9 @@
 //! Relations between executions. Read-only.
 
-use millstream_core::definition::ParentClose;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
 use millstream_store::StoreResult;
 use millstream_store::relations::{Relations, SignalView};
+use millstream_workflow::definition::ParentClose;
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;

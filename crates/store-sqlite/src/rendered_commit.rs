@@ -1,15 +1,15 @@
 //! A commit in written form: documents are rendered by the caller, so that the writer thread only writes.
 
-use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
-use millstream_core::log::{ArmedTimer, Transition};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, ExecutionKey, Name, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
     DecidedEvent, EventVerdict, ExecutionCommit, NewAction, OpenActions, SnapshotWrite,
 };
 use millstream_store::graph_store::GraphRows;
+use millstream_workflow::log::{ArmedTimer, Transition};
 
 /// An [`ExecutionCommit`] in written form: rendered by the caller, so that the writer thread only writes.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::{RunLogEntry, SeatToken};
-use millstream_core::id::RunKey;
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{RunLogEntry, SeatToken};
+use millstream_model::id::RunKey;
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::run_commit::{PresentRun, ResultingRun};
 use millstream_store::run_seats::{self, SeatRow, StoredHeartbeat};
 use millstream_store::run_store::StoredRun;

@@ -1,9 +1,9 @@
 //! Device runs: load, commit, heartbeats, passed deadlines.
 
-use millstream_core::id::{RunKey, WorkerId};
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{RunKey, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::Settlement;
 use millstream_store::execution_store::LeaseGrant;

@@ -1,8 +1,8 @@
 //! Views of runs. Read-only.
 
-use millstream_core::claim::{OccupiedSeat, SeatStatus, SeatToken};
-use millstream_core::id::{DeviceKey, ExecutionId, Name, RunKey, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{OccupiedSeat, SeatStatus, SeatToken};
+use millstream_model::id::{DeviceKey, ExecutionId, Name, RunKey, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::run_store::{FleetCounts, RunEntry, RunFilter, RunViews, StoredRun};
 use rusqlite::Connection;

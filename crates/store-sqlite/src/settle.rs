@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use millstream_core::id::{ActionKey, ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::incident::NewIncident;
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, ExecutionKey, Name, Seq, WorkerId};
+use millstream_model::incident::NewIncident;
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, SettledBatch, Settlement};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::LeaseGrant;

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{OutcomeDemand, SettleOutcome};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::settling::{SettledState, TransitionActions, TransitionMember};

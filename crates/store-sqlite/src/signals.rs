@@ -3,11 +3,11 @@
 //! A signal and a concurrent start find each other: there is one writer, and the second sees the rows of the
 //! first.
 
-use millstream_core::id::{EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::EventOrigin;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, Name, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::{EventSubmission, SignalSubmission};
 use millstream_store::relations::SignalView;
+use millstream_workflow::log::EventOrigin;
 use rusqlite::Connection;
 
 use crate::accept::EventAcceptance;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
-use millstream_core::time::Timestamp;
+use millstream_model::id::WorkerId;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::worker_store::{WorkerHeartbeat, WorkerRecord, WorkerStore};
 use rusqlite::OptionalExtension;

@@ -8,8 +8,8 @@
 //! The facts are asked for one after the other, and no further than the judgement needs: a backend reads a row, or
 //! looks at what it has read for the batch. Each item must see the writes of the items before it.
 
-use millstream_core::id::{EventId, ExecutionKey, TenantId};
-use millstream_core::status::EventStatus;
+use millstream_model::id::{EventId, ExecutionKey, TenantId};
+use millstream_model::status::EventStatus;
 
 use crate::event_log::{Appended, EventSubmission, ExecutionStart, IdempotencyKey, SignalSubmission};
 
@@ -163,10 +163,10 @@ mod tests {
     use std::convert::Infallible;
     use std::time::Duration;
 
-    use millstream_core::id::{ExecutionId, Name};
-    use millstream_core::log::EventOrigin;
-    use millstream_core::raw::RawJson;
-    use millstream_core::time::Timestamp;
+    use millstream_model::id::{ExecutionId, Name};
+    use millstream_model::raw::RawJson;
+    use millstream_model::time::Timestamp;
+    use millstream_workflow::log::EventOrigin;
     use uuid::Uuid;
 
     use super::*;

@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
-use millstream_core::incident::NewIncident;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
+use millstream_model::incident::NewIncident;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 use crate::event_log::EventSubmission;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use millstream_core::assignment::select::PersonIdleReason;
-use millstream_core::assignment::stats::AssignmentTotals;
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment, ItemLogEntry, ItemStatus, QueueItem};
-use millstream_core::id::{AssignmentId, ItemId, ItemKey, Name, PersonId, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AssignmentId, ItemId, ItemKey, Name, PersonId, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::PersonIdleReason;
+use millstream_people::assignment::stats::AssignmentTotals;
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment, ItemLogEntry, ItemStatus, QueueItem};
 
 use crate::StoreResult;
 

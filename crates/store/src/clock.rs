@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use tokio::time::Instant;
 
 /// The source of `now` for roles.

@@ -1,7 +1,7 @@
 //! Definitions: versioned, immutable once written.
 
-use millstream_core::id::{DefinitionRef, Name, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, Name, TenantId};
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 

@@ -4,12 +4,12 @@
 //! gets its answer only after `append` has returned. Order of acceptance is one database sequence, in the
 //! order of the batch.
 
-use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::{AppliedEvent, EventOrigin, ExecutionState};
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
+use millstream_model::time::Timestamp;
+use millstream_workflow::log::{AppliedEvent, EventOrigin, ExecutionState};
 
 use crate::StoreResult;
 use crate::graph_store::GraphRows;

@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::incident::NewIncident;
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{ArmedTimer, ExecutionState, MailboxEvent, Transition};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq, WorkerId};
+use millstream_model::incident::NewIncident;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, PauseState};
+use millstream_model::time::Timestamp;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{ArmedTimer, ExecutionState, MailboxEvent, Transition};
 
 use crate::StoreResult;
 use crate::action_store::{FailureHandling, LeasedAction};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::{Name, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 

@@ -5,9 +5,9 @@
 //! another order, which is why outbound delivery uses a mark per entry and not a cursor ([`crate::outbox`]).
 //! Entries are removed with their execution.
 
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 

@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_workflow::graph::{NodeId, NodeStatus};
 
 use crate::StoreResult;
 
@@ -40,7 +40,7 @@ pub struct NodeWrite {
     pub seq: Seq,
     /// Always written.
     pub why: Option<String>,
-    /// JSON of the [`NodeSpec`](millstream_core::graph::NodeSpec): of a new or an edited node.
+    /// JSON of the [`NodeSpec`](millstream_workflow::graph::NodeSpec): of a new or an edited node.
     pub spec: Option<RawJson>,
     /// Written where they have changed.
     pub children: Option<Vec<NodeId>>,
@@ -93,7 +93,7 @@ pub struct NodeDispatch {
 /// Contents of the dispatch request for a node.
 #[derive(Debug, Clone)]
 pub struct DispatchContext {
-    /// JSON of the [`NodeSpec`](millstream_core::graph::NodeSpec).
+    /// JSON of the [`NodeSpec`](millstream_workflow::graph::NodeSpec).
     pub spec: RawJson,
     pub instance: Option<(NodeId, RawJson)>,
     /// Its parents in their order; the instances of a fan-out parent follow it, in their own order.

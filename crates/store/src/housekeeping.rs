@@ -1,8 +1,8 @@
 //! Keeping the database healthy: readiness, time, retention.
 
-use millstream_core::claim;
-use millstream_core::status::ExecutionPhase;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim;
+use millstream_model::status::ExecutionPhase;
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 

@@ -5,13 +5,13 @@
 //! once, together with the effects of the decision. An execution with an open incident is paused; it resumes
 //! when its last failed or dead event is reopened or settled.
 
-use millstream_core::action::ErrorClass;
-use millstream_core::id::{
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{
     ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, IncidentId, Name, TenantId,
 };
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ExecutionPhase, IncidentResolution};
-use millstream_core::time::Timestamp;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ExecutionPhase, IncidentResolution};
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 use crate::event_log::EventSubmission;

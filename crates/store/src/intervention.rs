@@ -1,9 +1,9 @@
 //! Interventions: decisions of people (and of the poison rule) about stuck work. Every decision is recorded
 //! with its actor and reason.
 
-use millstream_core::id::{EventId, ExecutionKey, TenantId};
-use millstream_core::incident::NewIncident;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, TenantId};
+use millstream_model::incident::NewIncident;
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 
@@ -69,7 +69,7 @@ pub enum RetryVerdict {
     },
     /// The event is neither dead nor failed.
     NotApplicable {
-        status: millstream_core::status::EventStatus,
+        status: millstream_model::status::EventStatus,
     },
     NotFound,
 }
@@ -77,7 +77,7 @@ pub enum RetryVerdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedDecision {
     pub event_id: Option<EventId>,
-    /// `bury`, `pause_executions`, `retry_event`, or the word of a [`Resolution`](millstream_core::status::IncidentResolution).
+    /// `bury`, `pause_executions`, `retry_event`, or the word of a [`Resolution`](millstream_model::status::IncidentResolution).
     pub kind: String,
     pub actor: Option<String>,
     pub reason: Option<String>,

@@ -1,18 +1,18 @@
-//! Items of people's work: imported, loaded with their assignments, and changed as `core` decides.
+//! Items of people's work: imported, loaded with their assignments, and changed as `people` decides.
 //!
 //! Optimistic concurrency: an item and its assignments are one aggregate with one version. A writer loads it,
-//! asks [`step`](millstream_core::assignment::step::step_item), and commits the resulting change; of two
+//! asks [`step`](millstream_people::assignment::step::step_item), and commits the resulting change; of two
 //! concurrent commits the second conflicts and loads again. When a change ends the wait of an execution, the
 //! same transaction settles the waiting action.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::assignment::stats::{self, AssignmentTotals, AssignmentTotalsKey};
-use millstream_core::assignment::{ItemAggregate, ItemChange, NewQueueItem, QueueItem};
-use millstream_core::id::{AssignmentId, ItemKey, Name, TenantId, WorkerId};
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AssignmentId, ItemKey, Name, TenantId, WorkerId};
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::stats::{self, AssignmentTotals, AssignmentTotalsKey};
+use millstream_people::assignment::{ItemAggregate, ItemChange, NewQueueItem, QueueItem};
 
 use crate::StoreResult;
 use crate::action_store::{SettleVerdict, Settlement};

@@ -5,9 +5,9 @@
 
 use std::fmt;
 
-use millstream_core::id::TenantId;
-use millstream_core::status::Role;
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::status::Role;
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 

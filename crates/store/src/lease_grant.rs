@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
+use millstream_model::action_queue::ActionQueue;
 
 /// How many actions a commit or a settlement leases to the worker, and for how long.
 #[derive(Debug, Clone)]

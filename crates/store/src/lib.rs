@@ -5,7 +5,7 @@
 //! one value with its precondition inside; no transaction handle crosses a trait. `now` is a parameter
 //! everywhere; PostgreSQL judges leases and due times by its own clock.
 //!
-//! Refuses: SQL, and decisions of the domain (those are made in `millstream-core`).
+//! Refuses: SQL, and decisions of the domain (those are made in the pure crates).
 //!
 //! Reading order follows an event: [`event_log`] (made durable, as [`acceptance`] judges), [`execution_store`] (decided),
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],

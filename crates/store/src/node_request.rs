@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::graph::{GraphEdge, NodeId, NodeTask};
-use millstream_core::raw::RawJson;
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::{GraphEdge, NodeId, NodeTask};
 use serde::{Deserialize, Serialize};
 
 use crate::graph_store::NodeDispatch;
@@ -13,7 +13,7 @@ use crate::{StoreError, StoreResult};
 /// How many children of a node its request names at most.
 pub const MAX_DOWNSTREAM: usize = 100;
 
-/// Parts of a [`NodeSpec`](millstream_core::graph::NodeSpec), each parsed alone: a node may have ten thousand
+/// Parts of a [`NodeSpec`](millstream_workflow::graph::NodeSpec), each parsed alone: a node may have ten thousand
 /// parents.
 #[derive(Debug, Deserialize)]
 struct NodeSpecEdges {

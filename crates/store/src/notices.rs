@@ -1,4 +1,4 @@
-//! Notices: outbound events about runs and items ([`millstream_core::notice`]), and which sink has not
+//! Notices: outbound events about runs and items ([`millstream_model::notice`]), and which sink has not
 //! received them.
 //!
 //! ```text
@@ -11,10 +11,11 @@
 //! Notices are few, so each sink has copies of its own. Of one subject only the first is due: the next one
 //! waits until the first was received. Notices of one subject become visible in the order of their positions.
 
-use millstream_core::id::{Name, TenantId};
-use millstream_core::notice::Notice;
-use millstream_core::time::Timestamp;
-use millstream_core::{assignment, claim};
+use millstream_devices::claim;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::notice::Notice;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment;
 
 use crate::StoreResult;
 use crate::item_store::ItemCommit;

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::assignment::select::{
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::Name;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::{
     AskingPerson, PersonIdleReason, PersonLoad, PersonProfile, check_eligibility,
 };
-use millstream_core::assignment::{ItemChange, ItemInput, ItemQueueContext, ItemStepOutcome, step_item};
-use millstream_core::id::Name;
-use millstream_core::time::Timestamp;
+use millstream_people::assignment::{ItemChange, ItemInput, ItemQueueContext, ItemStepOutcome, step_item};
 
 use crate::assignments::AssignmentCaller;
 use crate::execution_store::LeaseGrant;

@@ -11,8 +11,8 @@
 //! execution is enough; across executions there is no such order. A sink that never returns costs one row per
 //! execution; the entries stay in the feed. Entries that retention removes are not sent any more.
 
-use millstream_core::id::{ExecutionKey, Name};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Name};
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 use crate::feed::FeedEntry;

@@ -1,13 +1,15 @@
-//! From a conclusion to a settlement: the one mapping between `core`'s outcomes and this contract, used by
+//! From a conclusion to a settlement: the one mapping between the outcomes of `workflow` and this contract, used by
 //! every performer. Pure; ids come from the function passed in.
 
-use millstream_core::action::{self, ActionConclusion, ActionFailure, ErrorClass, FailureConsequence};
-use millstream_core::definition::ActionSpec;
-use millstream_core::id::{ActionKey, EventId, IncidentId, Name};
-use millstream_core::incident::NewIncident;
-use millstream_core::log::EventOrigin;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::attempt::ActionFailure;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{ActionKey, EventId, IncidentId, Name};
+use millstream_model::incident::NewIncident;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_workflow::action::{self, ActionConclusion, FailureConsequence};
+use millstream_workflow::definition::ActionSpec;
+use millstream_workflow::log::EventOrigin;
 
 use crate::action_store::{AfterFailure, SettleOutcome};
 use crate::event_log::EventSubmission;

@@ -1,7 +1,7 @@
 //! Page limits of history: by count and by bytes, so that no page holds a thousand payloads of the maximum
 //! size. Pure; backends read the sizes first and then only the rows that fit.
 
-use millstream_core::id::Seq;
+use millstream_model::id::Seq;
 
 use crate::execution_store::PageRemainder;
 

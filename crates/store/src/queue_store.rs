@@ -1,9 +1,9 @@
 //! Queues of people's work, and the people.
 
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::id::{Name, PersonId, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, PersonId, TenantId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::select::PersonProfile;
+use millstream_people::assignment::{QueueConfig, QueueState};
 
 use crate::StoreResult;
 

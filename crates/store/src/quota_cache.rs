@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{EffectiveQuota, QuotaSet, QuotaSettings};
+use millstream_model::id::TenantId;
+use millstream_model::quota::{EffectiveQuota, QuotaSet, QuotaSettings};
 
 use crate::StoreResult;
 use crate::quota_store::{QuotaRevision, QuotaRows, QuotaStore};

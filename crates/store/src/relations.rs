@@ -1,9 +1,9 @@
 //! Relations between executions: children by their parent, executions by correlation.
 
-use millstream_core::definition::ParentClose;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_workflow::definition::ParentClose;
 
 use crate::StoreResult;
 

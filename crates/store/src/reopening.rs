@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::id::Name;
-use millstream_core::status::ActionStatus;
+use millstream_model::id::Name;
+use millstream_model::status::ActionStatus;
 
 use crate::action_store::FailureHandling;
 

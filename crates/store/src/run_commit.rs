@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::RunRecord;
-use millstream_core::id::RunKey;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::RunRecord;
+use millstream_model::id::RunKey;
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 use crate::action_store::SettleVerdict;
@@ -134,9 +134,9 @@ pub fn unit_verdicts(
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::claim::{RunSpec, create_run};
-    use millstream_core::id::{Name, RunId, TenantId};
-    use millstream_core::raw::RawJson;
+    use millstream_devices::claim::{RunSpec, create_run};
+    use millstream_model::id::{Name, RunId, TenantId};
+    use millstream_model::raw::RawJson;
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{self, FORMAT, RunRecord, SeatDue, SeatProgress, SeatStatus, SeatToken};
-use millstream_core::id::DeviceId;
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{self, FORMAT, RunRecord, SeatDue, SeatProgress, SeatStatus, SeatToken};
+use millstream_model::id::DeviceId;
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 
 use crate::{StoreError, StoreResult};
 

@@ -1,6 +1,6 @@
 //! Device runs: versioned rows with optimistic concurrency.
 //!
-//! [`millstream_core::claim`] decides changes of a run; this store writes them if the run still has the
+//! [`millstream_devices::claim`] decides changes of a run; this store writes them if the run still has the
 //! expected version. The changes of a [`RunUnit`] are written together or not at all. A change that ends a run
 //! settles the action that waits for it, in the same transaction.
 //!
@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::claim::{OccupiedSeat, RunLogEntry, RunRecord, SeatProgress, SeatStatus, SeatToken};
-use millstream_core::id::{DeviceId, DeviceKey, ExecutionId, Name, RunKey, TenantId};
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{OccupiedSeat, RunLogEntry, RunRecord, SeatProgress, SeatStatus, SeatToken};
+use millstream_model::id::{DeviceId, DeviceKey, ExecutionId, Name, RunKey, TenantId};
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 use crate::action_store::{SettleVerdict, Settlement};

@@ -9,10 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{Epoch, Name};
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::status::ActionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Epoch, Name};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::status::ActionStatus;
+use millstream_model::time::Timestamp;
 
 use crate::action_store::{AfterFailure, OutcomeDemand, SettleOutcome};
 
@@ -267,7 +267,7 @@ impl TransitionActions {
 mod tests {
     use std::time::Duration;
 
-    use millstream_core::raw::RawJson;
+    use millstream_model::raw::RawJson;
 
     use super::*;
 

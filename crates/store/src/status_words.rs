@@ -4,7 +4,7 @@
 //! [`status_text!`](crate::status_text) puts them into the constant text of a statement, which names them:
 //! `WHERE status IN ({OPEN_ACTIONS})`.
 
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
 
 /// A text in which every mark like `{OPEN_ACTIONS}` is replaced by the list of this name, at compile time. Other
 /// marks stay.

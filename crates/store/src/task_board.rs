@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, Name, TenantId, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, Name, TenantId, WorkerId};
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 use crate::action_store::LeasedAction;

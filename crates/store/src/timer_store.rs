@@ -1,8 +1,8 @@
 //! Timers that have come due become events, exactly once.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{EventId, ExecutionKey};
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 

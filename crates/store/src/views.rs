@@ -1,13 +1,13 @@
 //! Views: reads for people and clients. Off the hot path, read-only.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{
     AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
-use millstream_core::log::{ExecutionState, Transition};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::time::Timestamp;
+use millstream_workflow::log::{ExecutionState, Transition};
 
 use crate::StoreResult;
 use crate::execution_store::PageRemainder;
@@ -109,7 +109,7 @@ pub struct HistoryEntry {
     pub payload: RawJson,
     /// When the event was accepted.
     pub accepted_at: Timestamp,
-    pub origin: millstream_core::log::EventOrigin,
+    pub origin: millstream_workflow::log::EventOrigin,
 }
 
 #[derive(Debug, Clone)]
@@ -137,7 +137,7 @@ pub struct EventView {
 
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
-    pub execution: Option<millstream_core::id::ExecutionId>,
+    pub execution: Option<millstream_model::id::ExecutionId>,
     pub status: Option<EventStatus>,
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::{Name, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, WorkerId};
+use millstream_model::time::Timestamp;
 
 use crate::StoreResult;
 

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use millstream_core::assignment::{
-    AdoptionRefusal, AssignmentStatus, ItemAggregate, ItemAssignment, ItemInput, ItemRefusal, ItemStatus,
-    ItemWaiter, NewQueueItem, QueueConfig,
-};
-use millstream_core::definition::SourceFormat;
-use millstream_core::id::{
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{
     ActionKey, AssignmentId, DefinitionRef, Epoch, EventId, ExecutionId, ExecutionKey, ItemId, ItemKey, Name,
     PersonId, Seq, TenantId, WorkerId,
 };
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::{
+    AdoptionRefusal, AssignmentStatus, ItemAggregate, ItemAssignment, ItemInput, ItemRefusal, ItemStatus,
+    ItemWaiter, NewQueueItem, QueueConfig,
+};
 use millstream_store::action_store::Settlement;
 use millstream_store::assignments::{AssignmentCaller, NextAssignment, TotalsFilter};
 use millstream_store::item_service::{
@@ -264,9 +264,9 @@ async fn commands_on_item_chain_into_one_change() {
     let numbers: Vec<u32> = log.iter().map(|entry| entry.no).collect();
     assert_eq!(numbers, (1..=work.item.entries).collect::<Vec<_>>());
     let totals = shell.stores.assignment_views.sum_totals(&acme(), &TotalsFilter::default()).await.unwrap();
-    let mut sum = millstream_core::assignment::stats::AssignmentTotals::default();
+    let mut sum = millstream_people::assignment::stats::AssignmentTotals::default();
     totals.iter().for_each(|(_, _, totals)| sum.merge(totals));
-    let report = millstream_core::assignment::stats::AssignmentStats::from_totals(&sum);
+    let report = millstream_people::assignment::stats::AssignmentStats::from_totals(&sum);
     assert_eq!((report.by_status["pending"], report.by_status["in_progress"]), (0, 0));
     assert_eq!((report.total, report.by_status["completed"], report.items["done"]), (2, 2, 1));
 }

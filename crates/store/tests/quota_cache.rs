@@ -1,8 +1,8 @@
 //! The quota cache over the memory store.
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaSource, QuotaValue};
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaSource, QuotaValue};
+use millstream_model::time::Timestamp;
 use millstream_store::quota_cache::QuotaCache;
 use millstream_store::quota_store::QuotaStore;
 use millstream_store_memory::MemoryStore;

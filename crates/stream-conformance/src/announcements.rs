@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::id::{EventId, Seq};
+use millstream_model::id::{EventId, Seq};
 use millstream_stream::announcement::Announcement;
 use tokio::sync::broadcast;
 use tokio::time::timeout;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::id::TenantId;
-use millstream_core::lane::Lane;
+use millstream_model::id::TenantId;
+use millstream_model::lane::Lane;
 use millstream_stream::doorbell::{Doorbell, DoorbellDelivery, DoorbellReader, FullTenants, TENANT_WINDOW};
 
 use crate::fixture::{PATIENCE, SLICE, StreamFixture, execution, hear, sorted, worker};

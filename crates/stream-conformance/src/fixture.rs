@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::id::{ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionId, ExecutionKey, TenantId, WorkerId};
+use millstream_model::lane::Lane;
 use millstream_stream::StreamHandles;
 use millstream_stream::doorbell::{Doorbell, DoorbellDelivery, DoorbellReader, StreamEntryId};
 use millstream_stream::locks::LockToken;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_stream::locks::LockToken;
 
 use crate::fixture::{HOUR, PATIENCE, StreamFixture, execution, tenant_of_lane, token};

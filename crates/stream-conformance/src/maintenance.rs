@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::lane::{LANES, Lane};
+use millstream_model::lane::{LANES, Lane};
 use millstream_stream::doorbell::DoorbellReader;
 
 use crate::fixture::{HOUR, PATIENCE, StreamFixture, bells, hear, worker};

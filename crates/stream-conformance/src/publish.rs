@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionId, ExecutionKey, TenantId};
+use millstream_model::lane::Lane;
 use millstream_stream::doorbell::{Doorbell, RedeliveryMark};
 
 use crate::fixture::{

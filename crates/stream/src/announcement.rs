@@ -2,7 +2,7 @@
 //!
 //! `Prefer: wait` and tail subscribe to them, and re-read the store every 500 ms in case one is lost.
 
-use millstream_core::id::{DeviceId, DeviceKey, EventId, ExecutionId, ExecutionKey, Seq};
+use millstream_model::id::{DeviceId, DeviceKey, EventId, ExecutionId, ExecutionKey, Seq};
 use tokio::sync::broadcast;
 
 use crate::StreamResult;

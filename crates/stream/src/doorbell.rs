@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::{ExecutionKey, TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionKey, TenantId, WorkerId};
+use millstream_model::lane::Lane;
 
 use crate::StreamResult;
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 
 use crate::StreamResult;
 

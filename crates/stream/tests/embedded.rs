@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_core::entropy::Entropy;
-use millstream_core::id::{ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::entropy::Entropy;
+use millstream_model::id::{ExecutionId, ExecutionKey, TenantId, WorkerId};
+use millstream_model::lane::Lane;
 use millstream_stream::doorbell::Doorbell;
 use millstream_stream::{EmbeddedStream, StreamHandles};
 use millstream_stream_conformance::StreamFixture;

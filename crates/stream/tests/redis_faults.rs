@@ -4,7 +4,7 @@ mod redis_server;
 
 use std::time::{Duration, Instant};
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use millstream_stream::doorbell::{Doorbell, FullTenants, RedeliveryMark, TENANT_WINDOW};
 use millstream_stream::locks::LockToken;
 use millstream_stream::{RedisOptions, RedisStream, StreamError, StreamHandles};

@@ -161,7 +161,7 @@ async fn read_transitions(
 
 /// A time in a decision: a number of milliseconds, or a text.
 fn parse_millis(value: &Value) -> i64 {
-    let text = || millstream_core::time::Timestamp::parse(value.as_str()?).ok();
+    let text = || millstream_model::time::Timestamp::parse(value.as_str()?).ok();
     value.as_i64().or_else(|| Some(text()?.as_millis())).unwrap_or(i64::MAX)
 }
 

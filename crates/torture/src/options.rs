@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use millstream_core::duration;
-use millstream_core::mutation::Mutation;
+use millstream_model::duration;
+use millstream_model::mutation::Mutation;
 
 use crate::fault_kind::FaultKind;
 use crate::stage::bare_command;

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -1,8 +1,8 @@
 //! Crash points for the tests of recovery. Release builds contain none.
 
-use millstream_core::crash::CrashPoint;
-use millstream_core::id::Name;
-use millstream_core::log::MailboxEvent;
+use millstream_model::crash::CrashPoint;
+use millstream_model::id::Name;
+use millstream_workflow::log::MailboxEvent;
 
 /// Kills the process when `chosen` is this crash point.
 #[cfg(debug_assertions)]

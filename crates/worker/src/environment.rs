@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::entropy::{self, Entropy};
-use millstream_core::id::EventId;
-use millstream_core::time::Timestamp;
+use millstream_model::entropy::{self, Entropy};
+use millstream_model::id::EventId;
+use millstream_model::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::clock::Clock;
 use millstream_stream::StreamHandles;

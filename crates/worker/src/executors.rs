@@ -1,7 +1,7 @@
 //! The known executors, and the load that this worker has put on each.
 //!
 //! The list consists of the executors from the settings and of those that registered themselves; it is
-//! refreshed every second. [`millstream_core::graph::choose_executor`] chooses the executor of a node; this file
+//! refreshed every second. [`millstream_workflow::graph::choose_executor`] chooses the executor of a node; this file
 //! supplies the numbers. They reserve nothing: an overloaded executor refuses, and the node is tried
 //! elsewhere.
 
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::action_queue::{ActionQueue, QueueParts};
-use millstream_core::graph::{self, DispatchRequirements, ExecutorCandidate, ExecutorCapacity};
-use millstream_core::id::{Name, TenantId};
+use millstream_model::action_queue::{ActionQueue, QueueParts};
+use millstream_model::id::{Name, TenantId};
 use millstream_rpc::client::ExecutorTarget;
 use millstream_store::executor_store::RegisteredExecutor;
+use millstream_workflow::graph::{self, DispatchRequirements, ExecutorCandidate, ExecutorCapacity};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

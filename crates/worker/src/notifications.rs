@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use millstream_core::id::{DeviceKey, EventId, ExecutionKey, Seq};
+use millstream_model::id::{DeviceKey, EventId, ExecutionKey, Seq};
 use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, Settlement};
 use millstream_stream::announcement::Announcement;
 use millstream_stream::doorbell::Doorbell;

@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use millstream_core::claim::DevicePolicy;
-use millstream_core::crash::CrashPoint;
-use millstream_core::fair::TenantWeights;
-use millstream_core::id::{Name, WorkerId};
-use millstream_core::lane::Lane;
-use millstream_core::network_policy::NetworkPolicy;
-use millstream_core::quota::QuotaSettings;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::DevicePolicy;
+use millstream_model::crash::CrashPoint;
+use millstream_model::fair::TenantWeights;
+use millstream_model::id::{Name, WorkerId};
+use millstream_model::lane::Lane;
+use millstream_model::network_policy::NetworkPolicy;
+use millstream_model::quota::QuotaSettings;
+use millstream_model::time::Timestamp;
 use millstream_rpc::evaluation_pool::EvaluationPlace;
 use millstream_store::execution_store::MailboxLimits;
 use rustls::pki_types::CertificateDer;

@@ -11,14 +11,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::definition::{self, SourceFormat};
-use millstream_core::id::{DefinitionRef, TenantId};
-use millstream_core::machine::Machine;
-use millstream_core::program::ExecutionProgram;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{DefinitionRef, TenantId};
 use millstream_rpc::evaluation_pool::{EvaluationPlace, EvaluationPool};
 use millstream_rpc::weighed_cache::WeighedCache;
 use millstream_store::StoreError;
 use millstream_store::definition_store::DefinitionStore;
+use millstream_workflow::definition_parser;
+use millstream_workflow::machine::Machine;
+use millstream_workflow::program::ExecutionProgram;
 
 /// A program, or why there is none.
 pub(crate) type UsableProgram = Result<ExecutionProgram, UnusableProgram>;
@@ -103,7 +104,7 @@ impl ProgramCache {
 
 /// Compiles a definition; returns the program and its size in memory.
 fn compile_program(source: &str, definition: &DefinitionRef) -> (UsableProgram, usize) {
-    match definition::parse(source, SourceFormat::Json).and_then(Machine::compile) {
+    match definition_parser::parse(source, SourceFormat::Json).and_then(Machine::compile) {
         Ok(machine) => {
             let weight = machine.estimated_memory(source.len());
             (Ok(ExecutionProgram::Machine(Arc::new(machine))), weight)
@@ -119,8 +120,8 @@ fn compile_program(source: &str, definition: &DefinitionRef) -> (UsableProgram, 
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use millstream_core::id::Name;
-    use millstream_core::time::Timestamp;
+    use millstream_model::id::Name;
+    use millstream_model::time::Timestamp;
     use millstream_store::StoreResult;
     use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
 

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::CountedQuota;
+use millstream_model::id::TenantId;
+use millstream_model::quota::CountedQuota;
 use millstream_store::StoreResult;
 use millstream_store::quota_store::{QuotaStore, UsageQuestion};
 use tokio::time::Instant;

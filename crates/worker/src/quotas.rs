@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{
+use millstream_model::id::TenantId;
+use millstream_model::quota::{
     BucketRate, CountedQuota, EffectiveQuota, QuotaName, QuotaRefusal, QuotaSettings, TokenBucket,
 };
 use millstream_store::StoreResult;
@@ -92,7 +92,7 @@ impl WorkerQuotas {
 mod tests {
     use std::time::Duration;
 
-    use millstream_core::quota::{QuotaSet, QuotaValue};
+    use millstream_model::quota::{QuotaSet, QuotaValue};
 
     use super::*;
 

@@ -6,15 +6,16 @@
 
 use std::sync::Arc;
 
-use millstream_core::definition::{self, SourceFormat};
-use millstream_core::graph::{self, Graph};
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::log::ExecutionState;
-use millstream_core::machine::{self, DecisionDifference, Machine, RecordedTransition};
-use millstream_core::program::ExecutionProgram;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{ExecutionKey, Seq};
 use millstream_rpc::blob;
 use millstream_store::execution_store::{LoadRequest, LoadVerdict, MailboxLimits, PageRemainder};
 use millstream_store::{StoreError, Stores};
+use millstream_workflow::graph::Graph;
+use millstream_workflow::log::ExecutionState;
+use millstream_workflow::machine::{self, DecisionDifference, Machine, RecordedTransition};
+use millstream_workflow::program::ExecutionProgram;
+use millstream_workflow::{definition_parser, graph_machine};
 
 /// History is read in pages of this many transitions.
 const PAGE: usize = 500;
@@ -138,7 +139,7 @@ pub async fn redecide_execution(
     };
     let history = load_history(stores, execution).await?;
     if ExecutionProgram::built_in(&definition).is_some() {
-        return Ok(graph::redecide_graph(&history));
+        return Ok(graph_machine::redecide_graph(&history));
     }
     let unusable = |why: String| ReplayError::Definition(execution.clone(), why);
     let stored = stores
@@ -146,7 +147,7 @@ pub async fn redecide_execution(
         .get_definition(&execution.tenant, &definition.name, Some(definition.version))
         .await?
         .ok_or_else(|| unusable(format!("{definition} is gone")))?;
-    let machine: Arc<Machine> = definition::parse(&stored.source, SourceFormat::Json)
+    let machine: Arc<Machine> = definition_parser::parse(&stored.source, SourceFormat::Json)
         .and_then(Machine::compile)
         .map(Arc::new)
         .map_err(|problems| unusable(problems.to_string()))?;
@@ -235,7 +236,8 @@ fn compare_graphs(log: Option<&Graph>, stored: Option<&Graph>) -> Vec<(String, S
 /// Field by field, so that a report names each difference.
 fn compare_states(log: &ExecutionState, stored: &ExecutionState) -> Vec<ReplayMismatch> {
     let absent = || "absent".to_owned();
-    let text = |value: Option<&millstream_core::raw::RawJson>| value.map_or_else(absent, ToString::to_string);
+    let text =
+        |value: Option<&millstream_model::raw::RawJson>| value.map_or_else(absent, ToString::to_string);
     let mut rows = vec![
         ("state".to_owned(), log.state.to_string(), stored.state.to_string()),
         ("entered_seq".to_owned(), log.entered_seq.to_string(), stored.entered_seq.to_string()),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use millstream_core::action::ErrorClass;
-use millstream_core::id::{IncidentId, TenantId};
-use millstream_core::incident::NewIncident;
-use millstream_core::raw::RawJson;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{IncidentId, TenantId};
+use millstream_model::incident::NewIncident;
+use millstream_model::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, SettledBatch, Settlement};
 use tokio::sync::mpsc;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::fair::FairQueue;
-use millstream_core::id::TenantId;
+use millstream_model::fair::FairQueue;
+use millstream_model::id::TenantId;
 
 /// Upper bound on outcomes per transaction.
 pub(crate) const BATCH: usize = 256;

@@ -1,7 +1,7 @@
 //! `millstream apply FILE`: store a definition on the server.
 
 use anyhow::Result;
-use millstream_core::definition::SourceFormat;
+use millstream_model::document::SourceFormat;
 use reqwest::Method;
 
 use crate::cli::ApplyArgs;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use millstream_core::action::AttemptOutcome;
-use millstream_core::id::Name;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::id::Name;
 use millstream_runtime::config::Config;
 use millstream_worker::{ActionCall, PerformCalls};
 

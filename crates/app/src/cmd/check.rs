@@ -1,8 +1,8 @@
 //! `millstream check FILE`: all problems of a definition, without a server.
 
 use anyhow::{Result, bail};
-use millstream_core::definition;
-use millstream_core::machine::Machine;
+use millstream_workflow::definition_parser;
+use millstream_workflow::machine::Machine;
 use serde_json::json;
 
 use crate::cli::CheckArgs;
@@ -12,7 +12,7 @@ use crate::user_input;
 
 pub(crate) fn run(args: &CheckArgs, output: CliOutput) -> Result<()> {
     let (text, format) = user_input::read_definition(&args.file)?;
-    let outcome = definition::parse(&text, format).and_then(Machine::compile);
+    let outcome = definition_parser::parse(&text, format).and_then(Machine::compile);
     match outcome {
         Ok(machine) => {
             let definition = machine.definition();

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use millstream_core::id::TenantId;
-use millstream_core::key_grant::{KeyBindingRefusal, bind_key, check_key_name};
-use millstream_core::status::Role;
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::key_grant::{KeyBindingRefusal, bind_key, check_key_name};
+use millstream_model::status::Role;
+use millstream_model::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::key_secret::KeySecret;
 use millstream_store::key_store::{KeyChoice, KeyFilter, KeyRotation, KeyStatus, KeyView, NewKey};

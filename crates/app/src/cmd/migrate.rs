@@ -1,11 +1,11 @@
 //! `millstream migrate`: migrates the tables, or reports pending migrations.
 
 use anyhow::{Result, bail};
-use millstream_core::log::FORMAT;
 use millstream_runtime::backend::{Database, release_too_old, sqlite_path};
 use millstream_runtime::config::Config;
 use millstream_runtime::fault_injection;
 use millstream_store::schema::{Release, SchemaFit, SchemaState};
+use millstream_workflow::log::FORMAT;
 use serde_json::json;
 
 use crate::cli::MigrateArgs;

@@ -1,7 +1,7 @@
 //! `millstream quota`: quotas of tenants, and their usage.
 
 use anyhow::{Result, bail};
-use millstream_core::quota::{QuotaName, QuotaSet, QuotaValue};
+use millstream_model::quota::{QuotaName, QuotaSet, QuotaValue};
 use reqwest::Method;
 use serde_json::Value;
 

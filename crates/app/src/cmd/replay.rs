@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use millstream_core::id::{AcceptNo, ExecutionId, ExecutionKey, Seq, TenantId};
+use millstream_model::id::{AcceptNo, ExecutionId, ExecutionKey, Seq, TenantId};
 use millstream_store::Stores;
 use millstream_store::views::ExecutionFilter;
 use millstream_worker::replay::{ReplayError, ReplayUntil, redecide_execution, replay_execution};

@@ -259,7 +259,7 @@ fn engine_settings(args: &BenchSubject, global: &BenchGlobalArgs) -> Vec<(String
 }
 
 fn parse_span(text: &str) -> Result<Duration> {
-    millstream_core::duration::parse(text).map_err(|error| anyhow!("{text:?}: {error}"))
+    millstream_model::duration::parse(text).map_err(|error| anyhow!("{text:?}: {error}"))
 }
 
 fn invalid_usage(text: &str) -> anyhow::Error {

@@ -1,14 +1,14 @@
 //! Hostile steps that exceed the budget of an expression, by name.
 
-use millstream_core::assignment::{QueueConfig, rules};
-use millstream_core::definition::{self, SourceFormat};
-use millstream_core::expr::ExprBudget;
-use millstream_core::graph;
-use millstream_core::id::{AcceptNo, EventId, Name, PersonId};
-use millstream_core::log::{EventOrigin, ExecutionState, MailboxEvent, MailboxState};
-use millstream_core::machine::{self, Machine};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_expr::ExprBudget;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{AcceptNo, EventId, Name, PersonId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::{QueueConfig, rules};
+use millstream_workflow::log::{EventOrigin, ExecutionState, MailboxEvent, MailboxState};
+use millstream_workflow::machine::{self, Machine};
+use millstream_workflow::{definition_parser, graph, graph_machine};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -55,7 +55,7 @@ impl HostileCase {
                 machine::step_within(machine, state, event, NOW, budget);
             }
             HostileWork::Graph { state, event } => {
-                graph::step_graph_within(state, event, NOW, budget);
+                graph_machine::step_graph_within(state, event, NOW, budget);
             }
             HostileWork::Start { machine, input } => {
                 let _ =
@@ -79,7 +79,7 @@ impl HostileCase {
             "name": "hostile", "initial": "a", "actions": actions,
             "states": { "a": { "on": { "e": alternatives } } },
         });
-        let machine = definition::parse(&source.to_string(), SourceFormat::Json)
+        let machine = definition_parser::parse(&source.to_string(), SourceFormat::Json)
             .and_then(Machine::compile)
             .map_err(|problems| case_error(name, &problems))?;
         let (_, state) = machine::create_execution(
@@ -106,7 +106,7 @@ impl HostileCase {
             "nodes": [{ "id": "n", "fan_out": { "over": over } }] });
         let spec = graph::read_graph(&source.to_string(), SourceFormat::Json)
             .map_err(|problems| case_error(name, &problems))?;
-        let (_, state) = graph::create_graph(spec, None, EventId(Uuid::nil()), None, NOW)
+        let (_, state) = graph_machine::create_graph(spec, None, EventId(Uuid::nil()), None, NOW)
             .map_err(|invalid| case_error(name, &invalid))?;
         let event = waiting_event(Name::begin(), "null");
         Ok(Self {
@@ -120,7 +120,7 @@ impl HostileCase {
         let source = json!({
             "name": "hostile", "initial": "a", "correlate": correlate, "states": { "a": { "final": true } },
         });
-        let machine = definition::parse(&source.to_string(), SourceFormat::Json)
+        let machine = definition_parser::parse(&source.to_string(), SourceFormat::Json)
             .and_then(Machine::compile)
             .map_err(|problems| case_error(name, &problems))?;
         let work =

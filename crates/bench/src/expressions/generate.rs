@@ -1,6 +1,6 @@
 //! Generated hostile steps: random expressions over long texts and lists.
 
-use millstream_core::expr::{CelProgram, ExprVocabulary};
+use millstream_expr::{CelProgram, ExprVocabulary};
 use serde_json::json;
 
 use super::cases::{CaseScale, HostileCase};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::expr::{BudgetEnd, ExprBudget, StopRule};
+use millstream_expr::{BudgetEnd, ExprBudget, StopRule};
 use serde::Serialize;
 
 use super::{CaseScale, generated_cases, reviewed_cases};

@@ -1,7 +1,7 @@
 //! Size of the backlog, and names of the tenants.
 
-use millstream_core::id::TenantId;
-use millstream_core::lane::Lane;
+use millstream_model::id::TenantId;
+use millstream_model::lane::Lane;
 
 use super::report::LaneChoice;
 use crate::error::{BenchError, BenchResult};

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{AcceptNo, EventId, ExecutionKey, WorkerId};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{AcceptNo, EventId, ExecutionKey, WorkerId};
 use millstream_store::action_store::{SettleVerdict, Settlement};
 use millstream_store::event_log::{AppendRequest, Appended};
 use millstream_store::execution_store::{CommitVerdict, LeaseGrant};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use millstream_store::event_log::{AppendRequest, Appended};
 
 use super::store::{FloorStore, store_error};

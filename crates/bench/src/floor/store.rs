@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_store::{StoreError, Stores};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};

@@ -3,24 +3,26 @@
 //! The machine decides one event of one execution; every other event gets the same rows under its own ids.
 //! The floor thus writes exactly the columns and sizes of the engine at the cost of a copy.
 
-use millstream_core::definition::{self, Definition, SourceFormat};
-use millstream_core::id::{
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{
     AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId,
 };
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{
-    ActionPlan, EventOrigin, EventOutcome, ExecutionState, MailboxEvent, MailboxState,
-};
-use millstream_core::machine::{self, Machine};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, PauseState};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{FailureHandling, Lease, SettleOutcome, Settlement};
 use millstream_store::definition_store::NewDefinition;
 use millstream_store::event_log::{AppendRequest, EventSubmission, ExecutionStart};
 use millstream_store::execution_store::{
     DecidedEvent, EventVerdict, ExecutionCommit, NewAction, OpenActions, SnapshotWrite,
 };
+use millstream_workflow::definition::Definition;
+use millstream_workflow::definition_parser;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{
+    ActionPlan, EventOrigin, EventOutcome, ExecutionState, MailboxEvent, MailboxState,
+};
+use millstream_workflow::machine::{self, Machine};
 use uuid::Uuid;
 
 use crate::error::{BenchError, BenchResult};
@@ -44,8 +46,9 @@ pub(super) struct FloorRows {
 impl FloorRows {
     pub(super) fn for_workload(workload: Workload, prefix: &str, now: Timestamp) -> BenchResult<Self> {
         // The actions are not performed: the sink's address only needs a realistic length.
-        let parsed = definition::parse(&workload.definition("http://127.0.0.1:40000"), SourceFormat::Yaml)
-            .map_err(|problems| BenchError::Wrong(format!("the definition of {workload}: {problems}")))?;
+        let parsed =
+            definition_parser::parse(&workload.definition("http://127.0.0.1:40000"), SourceFormat::Yaml)
+                .map_err(|problems| BenchError::Wrong(format!("the definition of {workload}: {problems}")))?;
         let definition = DefinitionRef { name: parsed.name().clone(), version: 1 };
         let machine = Machine::compile(parsed)
             .map_err(|problems| BenchError::Wrong(format!("the definition of {workload}: {problems}")))?;

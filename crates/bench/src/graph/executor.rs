@@ -205,7 +205,7 @@ fn beat_every(answer: &[u8]) -> BenchResult<Duration> {
         |why: String| BenchError::Wrong(format!("the answer to a registration cannot be read: {why}"));
     let registered: ExecutorRegistered =
         serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
-    millstream_core::duration::parse(&registered.beat_every).map_err(|error| wrong(error.to_string()))
+    millstream_model::duration::parse(&registered.beat_every).map_err(|error| wrong(error.to_string()))
 }
 
 /// Performs a node: it does nothing.

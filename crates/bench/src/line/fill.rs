@@ -1,10 +1,10 @@
 //! Fills the line by statements on the tables of a private PostgreSQL.
 
-use millstream_core::assignment::{NewQueueItem, QueueConfig, QueueItem};
-use millstream_core::definition::SourceFormat;
-use millstream_core::id::{ItemId, Name};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{ItemId, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::{NewQueueItem, QueueConfig, QueueItem};
 use sqlx::PgConnection;
 
 use super::shape::{LineShape, OVERLAP};

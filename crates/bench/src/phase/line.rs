@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use serde::Deserialize;
 
 use super::watched::run_watched;

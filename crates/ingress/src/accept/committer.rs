@@ -11,9 +11,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::crash::CrashPoint;
-use millstream_core::id::ExecutionKey;
-use millstream_core::status::EventStatus;
+use millstream_model::crash::CrashPoint;
+use millstream_model::id::ExecutionKey;
+use millstream_model::status::EventStatus;
 use millstream_store::StoreError;
 use millstream_store::clock::Clock;
 use millstream_store::event_log::{AppendRequest, Appended, EventLog};

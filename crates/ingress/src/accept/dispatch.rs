@@ -2,14 +2,14 @@
 //!
 //! Batching by natural back-to-back commits: submissions that arrived during the last commit form the next
 //! one, and a single event never waits for more. A second commit begins in parallel when it is as large as
-//! the first ([`millstream_core::batch_pacing`]). Beside a bulk commit, one express commit may begin for tenants
+//! the first ([`millstream_model::batch_pacing`]). Beside a bulk commit, one express commit may begin for tenants
 //! that have nothing in flight ([`super::queue`]).
 
 use std::sync::Arc;
 
-use millstream_core::batch_pacing::{BatchPacing, InFlightBatch, decide_batch_start};
-use millstream_core::fair::TenantWeights;
-use millstream_core::id::TenantId;
+use millstream_model::batch_pacing::{BatchPacing, InFlightBatch, decide_batch_start};
+use millstream_model::fair::TenantWeights;
+use millstream_model::id::TenantId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;

@@ -1,6 +1,6 @@
 //! Which submissions go into the next commit: fair queueing over tenants. Pure.
 //!
-//! Tenants take turns ([`millstream_core::fair`]), and a submission costs as many units of service as it
+//! Tenants take turns ([`millstream_model::fair`]), and a submission costs as many units of service as it
 //! has items. While one tenant alone waits, a commit takes as much as its cap allows, which is fastest.
 //! While several wait, a commit stays within [`SHARED`], so that no tenant waits long for the bulk of
 //! another; a larger submission gets a commit of its own.
@@ -11,8 +11,8 @@
 //! Order: a submission is in one commit, its items in order. Submissions of one tenant leave in the order
 //! of their arrival.
 
-use millstream_core::fair::{FairQueue, TenantWeights};
-use millstream_core::id::TenantId;
+use millstream_model::fair::{FairQueue, TenantWeights};
+use millstream_model::id::TenantId;
 
 /// Items and bytes of a submission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

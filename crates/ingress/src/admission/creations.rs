@@ -3,11 +3,12 @@
 
 use std::future::Future;
 
-use millstream_core::graph::NodeEdit;
-use millstream_core::id::{ExecutionKey, TenantId};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::quota::{CountedQuota, QuotaRefusal, caps};
+use millstream_model::id::{ExecutionKey, TenantId};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::quota::{CountedQuota, QuotaRefusal};
 use millstream_store::key_store::KeyView;
+use millstream_workflow::graph::NodeEdit;
+use millstream_workflow::quota_caps;
 
 use super::AdmissionControl;
 use crate::quotas::RateQuota;
@@ -129,7 +130,7 @@ impl AdmissionControl {
 
     /// Refuses edits with nodes beyond the caps of the tenant.
     pub(crate) fn admit_edits(&self, tenant: &TenantId, edits: &[NodeEdit]) -> Result<(), RequestRefusal> {
-        let beyond = caps::edit_problems(edits, &self.quotas.quota_of(tenant));
+        let beyond = quota_caps::edit_problems(edits, &self.quotas.quota_of(tenant));
         if beyond.is_empty() { Ok(()) } else { Err(RequestRefusal::invalid(beyond)) }
     }
 }

@@ -1,6 +1,6 @@
 //! Places of requests, waits and streams: of the process, and of the tenant's share.
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::AdmissionControl;

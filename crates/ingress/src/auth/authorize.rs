@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 use millstream_store::StoreResult;
 
 use super::identity::{CallerIdentity, CallerRights};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::{DeviceId, PersonId, TenantId};
-use millstream_core::permission::Permission;
-use millstream_core::status::Role;
+use millstream_model::id::{DeviceId, PersonId, TenantId};
+use millstream_model::permission::Permission;
+use millstream_model::status::Role;
 
 use super::life::HeldKey;
 use crate::refusal::{RefusalKind, RequestRefusal};

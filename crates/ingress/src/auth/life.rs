@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use hyper::body::{Frame, SizeHint};
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_store::key_store::KeyHash;
 use tokio_util::sync::CancellationToken;
 

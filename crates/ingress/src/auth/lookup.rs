@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::{KeyHash, KeyStore, KeyView};
 use millstream_store::{StoreError, StoreResult};

@@ -1,11 +1,11 @@
 //! Acts of devices on runs, for every transport: a device sends an act with its seat and token, and gets
 //! the status of the seat.
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceAction, RunInput, RunRecord, SeatAct, SeatDue, SeatProgress, SeatStatus, SeatToken, next_due,
 };
-use millstream_core::id::{DeviceId, DeviceKey, RunId, RunKey};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, DeviceKey, RunId, RunKey};
+use millstream_model::time::Timestamp;
 use millstream_store::run_service::RunOperation;
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{OccupiedSeat, RunRecord};
-use millstream_core::id::DeviceKey;
+use millstream_devices::claim::{OccupiedSeat, RunRecord};
+use millstream_model::id::DeviceKey;
 
 use super::DeviceDeps;
 use crate::refusal::RequestRefusal;
@@ -41,7 +41,7 @@ pub(crate) fn version_tag(all: &[DeviceAssignment]) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     for one in all {
-        let status = one.run.seat(one.seat.seat).map(millstream_core::claim::RunSeat::status);
+        let status = one.run.seat(one.seat.seat).map(millstream_devices::claim::RunSeat::status);
         (&one.seat.run, one.seat.seat, one.seat.token, status, one.run.is_paused()).hash(&mut hasher);
     }
     format!("{:016x}", hasher.finish())

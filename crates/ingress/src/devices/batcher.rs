@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use millstream_core::claim::{DeviceCandidate, DeviceReport, OccupiedSeat};
-use millstream_core::id::{DeviceKey, RunKey, TenantId};
+use millstream_devices::claim::{DeviceCandidate, DeviceReport, OccupiedSeat};
+use millstream_model::id::{DeviceKey, RunKey, TenantId};
 use millstream_store::StoreResult;
 use millstream_store::run_service::{self, DeviceRunCommand, RosterCache, RunReply};
 use millstream_store::run_store::{SeatHeartbeat, SeatPulse, StoredRun};

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::future::join_all;
-use millstream_core::action;
-use millstream_core::claim::{RunOutcome, SelectionWeights, WaitingAction};
-use millstream_core::entropy::{self, Entropy};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{RunOutcome, SelectionWeights, WaitingAction};
+use millstream_model::entropy::{self, Entropy};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{Lease, SettledBatch, Settlement};
 use millstream_store::clock::Clock;
 use millstream_store::outcome::{self, ActionAttempt};
 use millstream_store::run_service::{RosterCache, RunEnvironment, WrittenRuns};
 use millstream_store::{StoreResult, Stores};
 use millstream_stream::announcement::Announcement;
+use millstream_workflow::action;
 use tokio_util::task::TaskTracker;
 
 use super::run_metrics;

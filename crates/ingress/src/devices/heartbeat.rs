@@ -1,13 +1,13 @@
 //! Device heartbeats: a device reports that it is alive and learns for each of its runs whether it still
 //! holds it.
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     CurrentSeatHolder, DeviceCandidate, DeviceReport, SeatProgress, SeatStatus, SeatToken,
 };
-use millstream_core::id::{DeviceId, DeviceKey, RunId, RunKey};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, DeviceKey, RunId, RunKey};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::run_store::{SeatHeartbeat, SeatPulse, StoredRun};
 
 use super::DeviceDeps;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::RunInput;
-use millstream_core::id::{DeviceKey, RunKey};
+use millstream_devices::claim::RunInput;
+use millstream_model::id::{DeviceKey, RunKey};
 use millstream_store::run_service::{DeviceRunCommand, DeviceRunCommandKind, RunOperation};
 
 use super::DeviceDeps;

@@ -1,6 +1,6 @@
 //! Runs of devices, for every transport: the roster, the acts of devices, and their waits.
 //!
-//! `core::claim` decides; this module loads, steps and writes ([`millstream_store::run_service`]).
+//! `devices::claim` decides; this module loads, steps and writes ([`millstream_store::run_service`]).
 
 pub(crate) mod acts;
 pub(crate) mod assignments;

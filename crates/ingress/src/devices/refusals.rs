@@ -1,7 +1,7 @@
 //! Refusals of run commands as refusals that name the holder.
 
-use millstream_core::claim::{RunRefusal, RunRefusalReason};
-use millstream_core::id::RunKey;
+use millstream_devices::claim::{RunRefusal, RunRefusalReason};
+use millstream_model::id::RunKey;
 
 use crate::refusal::{RefusalKind, RequestRefusal};
 

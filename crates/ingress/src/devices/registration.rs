@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::{DeviceReport, RunSpec};
-use millstream_core::id::{DeviceId, DeviceKey, Name, TenantId};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::quota::CountedQuota;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceReport, RunSpec};
+use millstream_model::id::{DeviceId, DeviceKey, Name, TenantId};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::quota::CountedQuota;
+use millstream_model::time::Timestamp;
 
 use super::DeviceDeps;
 use crate::refusal::RequestRefusal;

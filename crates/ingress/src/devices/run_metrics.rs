@@ -1,6 +1,6 @@
 //! Metrics of runs of devices.
 
-use millstream_core::claim::{RunRefusal, RunRefusalReason};
+use millstream_devices::claim::{RunRefusal, RunRefusalReason};
 use millstream_store::run_service::RunCounters;
 
 pub(super) fn count_written(tally: &RunCounters) {

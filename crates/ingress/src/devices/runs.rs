@@ -1,9 +1,9 @@
 //! Runs of devices: create, find, and act.
 
-use millstream_core::claim::{RunRecord, RunSpec};
-use millstream_core::entropy;
-use millstream_core::id::{DeviceId, RunId, RunKey};
-use millstream_core::quota::CountedQuota;
+use millstream_devices::claim::{RunRecord, RunSpec};
+use millstream_model::entropy;
+use millstream_model::id::{DeviceId, RunId, RunKey};
+use millstream_model::quota::CountedQuota;
 use millstream_store::StoreError;
 use millstream_store::run_service::{
     CreateRunReply, DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply, RunReply,

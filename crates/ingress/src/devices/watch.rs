@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::DeviceKey;
+use millstream_model::id::DeviceKey;
 
 use super::DeviceDeps;
 use super::assignments::{self, DeviceAssignment, LOOK_AGAIN};

@@ -4,13 +4,13 @@
 //! (fencing token) identifies that transition and the lease: a report with another token refers to an
 //! attempt that is over.
 
-use millstream_core::graph::{NodeId, NodeInput, NodePerformer, NodeSpec, NodeToken};
-use millstream_core::id::{ActionKey, ExecutionKey, Seq};
-use millstream_core::machine::ActionInput;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::status::ActionStatus;
+use millstream_model::id::{ActionKey, ExecutionKey, Seq};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::status::ActionStatus;
 use millstream_store::graph_store::NodeView;
 use millstream_store::views::ActionRecord;
+use millstream_workflow::graph::{NodeId, NodeInput, NodePerformer, NodeSpec, NodeToken};
+use millstream_workflow::machine::ActionInput;
 
 use super::GraphDeps;
 use super::nodes;

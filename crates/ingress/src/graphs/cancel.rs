@@ -1,7 +1,7 @@
 //! Cancels a graph: the event `millstream.cancel`, as for every execution.
 
-use millstream_core::id::{ExecutionKey, Name};
-use millstream_core::raw::RawJson;
+use millstream_model::id::{ExecutionKey, Name};
+use millstream_model::raw::RawJson;
 use serde::Serialize;
 
 use super::GraphDeps;

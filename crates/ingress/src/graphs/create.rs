@@ -3,14 +3,14 @@
 //! Idempotency compares the graph itself in canonical form: a repeat over HTTP or gRPC, with or without
 //! explicit default values, is the same graph.
 
-use millstream_core::entropy;
-use millstream_core::graph::{self, GraphSpec, InvalidGraph};
-use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey};
-use millstream_core::problem::{ValidationProblem as Fault, ValidationProblems};
-use millstream_core::quota::caps;
-use millstream_core::raw::RawJson;
+use millstream_model::entropy;
+use millstream_model::id::{DefinitionRef, ExecutionId, ExecutionKey};
+use millstream_model::problem::{ValidationProblem as Fault, ValidationProblems};
+use millstream_model::raw::RawJson;
 use millstream_rpc::graph_start::{self, GraphStart};
 use millstream_store::event_log::{AppendRequest, Appended, ExecutionStart, IdempotencyKey};
+use millstream_workflow::graph::{self, GraphSpec, InvalidGraph};
+use millstream_workflow::quota_caps;
 
 use super::GraphDeps;
 use super::find::{FoundGraph, find_graph};
@@ -55,7 +55,7 @@ pub(crate) async fn create_graph(
     }
     let quota = deps.admission.quotas.quota_of(&caller.tenant);
     let (input_hash, spec, beyond) = run_off_runtime(&deps.machines.graph_work, bytes, move || {
-        let (canonical, beyond) = (RawJson::from_value(&spec), caps::graph_problems(&spec, &quota));
+        let (canonical, beyond) = (RawJson::from_value(&spec), quota_caps::graph_problems(&spec, &quota));
         (hash_parts(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
     })
     .await?;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::Graph;
-use millstream_core::id::ExecutionKey;
-use millstream_core::log::ExecutionState;
-use millstream_core::machine::evolve;
-use millstream_core::status::ExecutionPhase;
+use millstream_model::id::ExecutionKey;
+use millstream_model::status::ExecutionPhase;
 use millstream_rpc::blob;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{LoadRequest, LoadVerdict, MailboxLimits};
+use millstream_workflow::graph::Graph;
+use millstream_workflow::log::ExecutionState;
+use millstream_workflow::machine::evolve;
 
 use super::GraphDeps;
 use super::find::{no_graph, unreadable_graph};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::entropy::Entropy;
+use millstream_model::entropy::Entropy;
 use millstream_store::Stores;
 use millstream_store::clock::Clock;
 use tokio_util::sync::CancellationToken;

@@ -5,16 +5,17 @@
 
 use std::time::Duration;
 
-use millstream_core::expr::ExprBudget;
-use millstream_core::graph::limits::{MAX_EDITS, MAX_NODES};
-use millstream_core::graph::{self, GraphEdit, NodeEdit};
-use millstream_core::id::{EventId, ExecutionKey, Name, Seq};
-use millstream_core::machine::ENDED;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
+use millstream_expr::ExprBudget;
+use millstream_model::id::{EventId, ExecutionKey, Name, Seq};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
 use millstream_store::event_log::{EventSubmission, IdempotencyKey};
 use millstream_store::views::EventView;
+use millstream_workflow::graph::limits::{MAX_EDITS, MAX_NODES};
+use millstream_workflow::graph::{self, GraphEdit, NodeEdit};
+use millstream_workflow::graph_machine;
+use millstream_workflow::machine::ENDED;
 use serde::Serialize;
 
 use super::GraphDeps;
@@ -154,7 +155,7 @@ async fn edit_verdict(deps: &GraphDeps, event: EventView) -> Result<GraphEditOut
             let revision = revision_at(deps, &event.execution, seq).await?;
             Ok(GraphEditOutcome::Applied { revision })
         }
-        (EventStatus::Rejected, _) if graph::is_revision_conflict(&reason) => {
+        (EventStatus::Rejected, _) if graph_machine::is_revision_conflict(&reason) => {
             Err(RequestRefusal::new(RefusalKind::RevisionConflict, reason))
         }
         (EventStatus::Rejected, _) if reason == ENDED => Err(graph_ended()),

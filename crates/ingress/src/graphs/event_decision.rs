@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::EventId;
-use millstream_core::status::EventStatus;
+use millstream_model::id::EventId;
+use millstream_model::status::EventStatus;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::views::EventView;
 

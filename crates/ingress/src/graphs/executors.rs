@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use millstream_core::id::{Name, TenantId};
-use millstream_core::quota::CountedQuota;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::quota::CountedQuota;
+use millstream_model::time::Timestamp;
 use millstream_store::executor_store::RegisteredExecutor;
 
 use super::GraphDeps;

@@ -1,7 +1,7 @@
 //! Reads one graph, or a list of graphs, from the store.
 
-use millstream_core::id::{AcceptNo, ExecutionId, ExecutionKey, Name};
-use millstream_core::status::ExecutionStatus;
+use millstream_model::id::{AcceptNo, ExecutionId, ExecutionKey, Name};
+use millstream_model::status::ExecutionStatus;
 use millstream_rpc::unreadable::StoredFormError;
 use millstream_store::graph_store::GraphView;
 use millstream_store::views::{ExecutionFilter, ExecutionView};

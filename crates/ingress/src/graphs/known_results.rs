@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::limits::MAX_KEPT_BYTES;
-use millstream_core::graph::{self, Graph, GraphChange, GraphPatch, NodeId};
-use millstream_core::id::ExecutionKey;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ExecutionKey;
+use millstream_model::raw::RawJson;
 use millstream_store::graph_store::NodeFilter;
+use millstream_workflow::graph::limits::MAX_KEPT_BYTES;
+use millstream_workflow::graph::{self, Graph, GraphChange, GraphPatch, NodeId};
 
 use super::GraphDeps;
 use crate::refusal::RequestRefusal;

@@ -1,9 +1,9 @@
 //! Reads the nodes of a graph from the store.
 
-use millstream_core::graph::{NodeEdit, NodeId, NodeOutcome};
-use millstream_core::id::{ExecutionKey, Name, Seq};
-use millstream_core::raw::RawJson;
+use millstream_model::id::{ExecutionKey, Name, Seq};
+use millstream_model::raw::RawJson;
 use millstream_store::graph_store::{LogView, NodeFilter, NodeView};
+use millstream_workflow::graph::{NodeEdit, NodeId, NodeOutcome};
 
 use super::GraphDeps;
 use super::find::{find_graph, no_graph};

@@ -24,8 +24,8 @@ pub(crate) async fn run_off_runtime<T: Send + 'static>(
 mod tests {
     use std::time::Duration;
 
-    use millstream_core::graph::{self, GraphSpec, NodeEdit};
     use millstream_rpc::evaluation_pool::EvaluationPlace;
+    use millstream_workflow::graph::{self, GraphSpec, NodeEdit};
 
     use super::*;
 

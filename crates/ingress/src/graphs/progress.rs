@@ -1,10 +1,10 @@
 //! Progress of an attempt, as its executor reports it. It renews the lease, which keeps the attempt alive.
 
-use millstream_core::graph::NodeId;
-use millstream_core::id::ExecutionKey;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ExecutionKey;
+use millstream_model::raw::RawJson;
 use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeDemand};
 use millstream_store::graph_store::NodeView;
+use millstream_workflow::graph::NodeId;
 
 use super::GraphDeps;
 use super::attempt::{AttemptReference, NodeAttempt, check_token, resolve_attempt, token_lost};

@@ -1,15 +1,16 @@
 //! The outcome of an attempt, as its executor reports it: settled in the same way as by the worker.
 
-use millstream_core::action::{self, AttemptOutcome as Performed};
-use millstream_core::entropy;
-use millstream_core::expr::ExprBudget;
-use millstream_core::graph::{self, ExecutorAnswer, NodeEdit, NodeId, NodeStatus};
-use millstream_core::id::ExecutionKey;
-use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
+use millstream_expr::ExprBudget;
+use millstream_model::attempt::AttemptOutcome as Performed;
+use millstream_model::entropy;
+use millstream_model::id::ExecutionKey;
+use millstream_model::raw::RawJson;
+use millstream_model::status::ActionStatus;
 use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::graph_store::{ExecutorLogText, NodeView};
 use millstream_store::outcome::{self, ActionAttempt};
+use millstream_workflow::action;
+use millstream_workflow::graph::{self, ExecutorAnswer, NodeEdit, NodeId, NodeStatus};
 
 use super::GraphDeps;
 use super::attempt::{AttemptReference, NodeAttempt, check_token, resolve_attempt, token_lost};

@@ -12,12 +12,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use millstream_core::graph::{GraphTransitionNotice, transition_notices};
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::time::Timestamp;
 use millstream_rpc::proto::NodeDispatched;
 use millstream_rpc::write::decode_dispatches;
 use millstream_store::feed::{FeedContent, FeedEntry};
+use millstream_workflow::graph_machine::{GraphTransitionNotice, transition_notices};
 
 use super::GraphDeps;
 use super::find::{find_graph, unreadable_graph};

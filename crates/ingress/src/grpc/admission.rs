@@ -16,7 +16,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 use tokio::time::Sleep;
 use tonic::Status;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use millstream_core::claim::next_due;
-use millstream_core::id::DeviceKey;
+use millstream_devices::claim::next_due;
+use millstream_model::id::DeviceKey;
 use millstream_rpc::length::{length_out, time_out};
 use millstream_rpc::proto::{Assignment as AssignmentOut, RunProgress, WatchAssignmentsResponse};
 use tonic::Status;

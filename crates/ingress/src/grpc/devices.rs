@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
-use millstream_core::claim::{SeatProgress, SeatToken};
-use millstream_core::id::{Name, RunId};
-use millstream_core::problem::ValidationProblem as Fault;
+use millstream_devices::claim::{SeatProgress, SeatToken};
+use millstream_model::id::{Name, RunId};
+use millstream_model::problem::ValidationProblem as Fault;
 use millstream_rpc::length::time_out;
 use millstream_rpc::proto::device_service_server::DeviceService;
 use millstream_rpc::proto::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::Name;
+use millstream_model::id::Name;
 use millstream_rpc::length::length_out;
 use millstream_rpc::proto::executor_service_server::ExecutorService;
 use millstream_rpc::proto::{

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use millstream_core::action_queue::WorkerCapability;
-use millstream_core::id::{Name, WorkerId};
+use millstream_model::action_queue::WorkerCapability;
+use millstream_model::id::{Name, WorkerId};
 use millstream_rpc::length::{length_out, time_out};
 use millstream_rpc::proto::{LeaseTasksRequest, LeaseTasksResponse, LeasedTask};
 use millstream_store::action_store::LeasedAction;
@@ -88,7 +88,7 @@ struct TaskLeaseStream {
 
 struct PendingLease {
     ticket: LeaseTicket,
-    asked: millstream_core::time::Timestamp,
+    asked: millstream_model::time::Timestamp,
 }
 
 /// The first event of the stream's next step.

@@ -1,6 +1,6 @@
 //! The permission of every gRPC method: the table that the intake checks.
 
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 
 /// Whether a method needs a key, and with which permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

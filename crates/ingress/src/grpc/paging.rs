@@ -1,6 +1,6 @@
 //! Pagination of messages: page size, page token, and a bound on bytes.
 
-use millstream_core::graph::NodeStatus;
+use millstream_workflow::graph::NodeStatus;
 use prost::Message;
 use tonic::Status;
 

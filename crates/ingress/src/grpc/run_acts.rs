@@ -1,9 +1,9 @@
 //! `ActOnRun`: decodes the act of a device, and encodes the status of the seat.
 
-use millstream_core::claim::{DeviceAction, SeatFailure, SeatFailureKind, SeatToken};
-use millstream_core::id::{DeviceId, Name};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::raw::RawJson;
+use millstream_devices::claim::{DeviceAction, SeatFailure, SeatFailureKind, SeatToken};
+use millstream_model::id::{DeviceId, Name};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::raw::RawJson;
 use millstream_rpc::length::time_out;
 use millstream_rpc::proto::act_on_run_request::Act;
 use millstream_rpc::proto::{

@@ -3,9 +3,9 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
-use millstream_core::claim::CurrentSeatHolder;
-use millstream_core::id::EventId;
-use millstream_core::problem::{ValidationProblem as Fault, ValidationProblems};
+use millstream_devices::claim::CurrentSeatHolder;
+use millstream_model::id::EventId;
+use millstream_model::problem::{ValidationProblem as Fault, ValidationProblems};
 use millstream_rpc::refusal;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};

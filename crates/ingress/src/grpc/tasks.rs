@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::id::{Epoch, Name};
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{Epoch, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
 use millstream_rpc::length::time_out;
 use millstream_rpc::proto::fail_task_request::Then;
 use millstream_rpc::proto::task_service_server::TaskService;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::{NodeEdit, NodeId, NodeToken};
-use millstream_core::id::ExecutionKey;
-use millstream_core::permission::Permission;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ExecutionKey;
+use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_rpc::proto::update_node_request::Update;
 use millstream_rpc::proto::{
     AttemptRef, NodeProgress, NodeReplacement, NodeResult, UpdateNodeRequest, UpdateNodeResponse,
@@ -15,6 +14,7 @@ use millstream_rpc::refusal;
 use millstream_rpc::write::{NodeResultForm, node_view};
 use millstream_store::action_store::OutcomeDemand;
 use millstream_store::graph_store::NodeView;
+use millstream_workflow::graph::{NodeEdit, NodeId, NodeToken};
 use serde::Serialize;
 use tonic::Status;
 

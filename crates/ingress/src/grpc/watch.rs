@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use millstream_core::id::{ExecutionId, ExecutionKey};
+use millstream_model::id::{ExecutionId, ExecutionKey};
 use millstream_rpc::proto::WorkflowEvent;
 use millstream_rpc::write::{WorkflowEventHead, dispatch_event, notice_event};
 use tonic::Status;

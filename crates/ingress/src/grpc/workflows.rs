@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::{AcceptNo, ExecutionId, Name};
+use millstream_model::id::{AcceptNo, ExecutionId, Name};
 use millstream_rpc::proto::workflow_service_server::WorkflowService;
 use millstream_rpc::proto::{
     CancelWorkflowRequest, CancelWorkflowResponse, CreateWorkflowRequest, CreateWorkflowResponse,

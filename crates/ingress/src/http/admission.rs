@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 
 use crate::answer_body::{AnswerHold, AnsweredCall, hold_answer, whole_bytes};
 use crate::auth::{TenantCaller, run_while_live};

@@ -9,9 +9,9 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use millstream_core::id::{ExecutionId, ExecutionKey};
-use millstream_core::permission::Permission;
-use millstream_core::problem::ValidationProblem as Fault;
+use millstream_model::id::{ExecutionId, ExecutionKey};
+use millstream_model::permission::Permission;
+use millstream_model::problem::ValidationProblem as Fault;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 
 use super::problem::ProblemDocument;

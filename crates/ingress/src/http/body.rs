@@ -194,7 +194,7 @@ mod tests {
 
     use axum::http::HeaderValue;
     use futures::stream;
-    use millstream_core::quota::QuotaSettings;
+    use millstream_model::quota::QuotaSettings;
     use millstream_store_memory::MemoryStore;
 
     use super::*;

@@ -6,15 +6,17 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::definition::{self, Definition, SourceFormat};
-use millstream_core::id::Name;
-use millstream_core::machine::Machine;
-use millstream_core::permission::Permission;
-use millstream_core::problem::{self, ValidationProblems};
-use millstream_core::quota::{CountedQuota, EffectiveQuota, caps};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::Name;
+use millstream_model::permission::Permission;
+use millstream_model::problem::{self, ValidationProblems};
+use millstream_model::quota::{CountedQuota, EffectiveQuota};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
+use millstream_workflow::definition::Definition;
+use millstream_workflow::machine::Machine;
+use millstream_workflow::{definition_parser, quota_caps};
 use serde::Serialize;
 
 use super::route::{LocationHeader, Route};
@@ -144,14 +146,14 @@ fn compile_definition(
     format: SourceFormat,
     quota: &EffectiveQuota,
 ) -> Result<CompiledDefinition, ValidationProblems> {
-    let parsed = definition::parse(source, format)?;
+    let parsed = definition_parser::parse(source, format)?;
     let new = NewDefinition {
         name: parsed.name().clone(),
         dialect: i32::try_from(Definition::DIALECT).unwrap_or(1),
         source: parsed.canonical_json(),
         checksum: parsed.checksum(),
     };
-    let beyond = caps::definition_problems(&parsed, quota);
+    let beyond = quota_caps::definition_problems(&parsed, quota);
     // A definition that does not compile must not become a version: every later start would fail on it.
     Machine::compile(parsed)?;
     Ok(CompiledDefinition { new, beyond })
@@ -193,7 +195,7 @@ async fn get_definition_version(
 
 async fn find_definition(
     door: &IngressState,
-    tenant: &millstream_core::id::TenantId,
+    tenant: &millstream_model::id::TenantId,
     name: &str,
     version: Option<i32>,
 ) -> Result<Json<DefinitionVersionOut>, RequestRefusal> {

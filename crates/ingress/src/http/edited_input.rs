@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::action_queue::{ActionQueue, QueueParts};
-use millstream_core::id::Name;
-use millstream_core::machine::ActionInput;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::raw::RawJson;
+use millstream_model::action_queue::{ActionQueue, QueueParts};
+use millstream_model::id::Name;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::raw::RawJson;
+use millstream_workflow::machine::ActionInput;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -194,7 +194,7 @@ mod tests {
         let faults = call("refund").unwrap_err();
         assert!(faults[0].starts_with("input.call.function: cannot be changed"), "{faults:?}");
         let queue = ActionQueue::of_task(
-            &millstream_core::id::TenantId::default_tenant(),
+            &millstream_model::id::TenantId::default_tenant(),
             &name("resize"),
             &BTreeSet::from([name("gpu")]),
         );

@@ -1,7 +1,7 @@
 //! Reads the name and the payload of an event from the fields of a request.
 
-use millstream_core::id::Name;
-use millstream_core::raw::RawJson;
+use millstream_model::id::Name;
+use millstream_model::raw::RawJson;
 
 use crate::http::fields::JsonFields;
 use crate::refusal::{RefusalKind, RequestRefusal};

@@ -7,13 +7,13 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::definition::ResponseMode;
-use millstream_core::id::{AcceptNo, EventId, ExecutionId, ExecutionKey, Name};
-use millstream_core::machine::Machine;
-use millstream_core::permission::Permission;
-use millstream_core::status::EventStatus;
+use millstream_model::id::{AcceptNo, EventId, ExecutionId, ExecutionKey, Name};
+use millstream_model::permission::Permission;
+use millstream_model::status::EventStatus;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::views::{EventFilter, EventView};
+use millstream_workflow::definition::ResponseMode;
+use millstream_workflow::machine::Machine;
 
 use super::route::{LocationHeader, Route};
 use super::views::{AcceptedEventOut, EventOut, PageOut};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::id::{AcceptNo, ExecutionKey, Name, Seq};
-use millstream_core::permission::Permission;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::status::ExecutionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, ExecutionKey, Name, Seq};
+use millstream_model::permission::Permission;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::status::ExecutionStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::views::{ExecutionFilter, ExecutionView};
 
 use super::point_in_time::{self, HistoryPoint};

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::raw::{InvalidJson, RawJson};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::raw::{InvalidJson, RawJson};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 use millstream_store::StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::KeyStore;

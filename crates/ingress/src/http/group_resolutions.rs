@@ -9,8 +9,8 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use millstream_core::id::{IncidentId, TenantId};
-use millstream_core::permission::Permission;
+use millstream_model::id::{IncidentId, TenantId};
+use millstream_model::permission::Permission;
 use millstream_store::incidents::{
     IncidentDecision, IncidentFilter, IncidentStatus, IncidentView, ResolveVerdict,
 };

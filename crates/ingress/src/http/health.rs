@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 use serde::Serialize;
 
 use super::metrics_scrape;

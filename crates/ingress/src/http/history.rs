@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::permission::Permission;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::permission::Permission;
+use millstream_model::time::Timestamp;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::views::{ActionPlace, ActionRecord, TimerPlace, TimerView};
 

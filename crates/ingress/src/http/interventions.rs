@@ -7,13 +7,13 @@ use axum::body::Body as Incoming;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::definition::ResponseMode;
-use millstream_core::id::{ExecutionKey, Name};
-use millstream_core::permission::Permission;
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
+use millstream_model::id::{ExecutionKey, Name};
+use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
 use millstream_store::intervention::{DecisionRecord, RetryVerdict};
 use millstream_stream::doorbell::Doorbell;
+use millstream_workflow::definition::ResponseMode;
 use serde::Serialize;
 
 use super::route::{LocationHeader, Route};

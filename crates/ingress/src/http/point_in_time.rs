@@ -3,13 +3,13 @@
 //! Reads in pages and keeps one state: memory use does not grow with the history, run time does, so the hot
 //! path does not use it.
 
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::log::ExecutionState;
-use millstream_core::machine::evolve;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::views::ExecutionViews;
+use millstream_workflow::log::ExecutionState;
+use millstream_workflow::machine::evolve;
 
 const PAGE: usize = 500;
 

@@ -7,11 +7,11 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use millstream_core::claim::{CurrentSeatHolder, SeatStatus};
-use millstream_core::id::DeviceId;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::quota::QuotaRefusal;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{CurrentSeatHolder, SeatStatus};
+use millstream_model::id::DeviceId;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::quota::QuotaRefusal;
+use millstream_model::time::Timestamp;
 use serde::Serialize;
 
 use crate::refusal::{RefusalKind, RequestRefusal};

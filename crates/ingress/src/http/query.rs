@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use millstream_core::problem::ValidationProblem as Fault;
+use millstream_model::problem::ValidationProblem as Fault;
 
 use crate::cursor::{self, CursorList};
 use crate::http::fields::clip_text;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::id::TenantId;
-use millstream_core::permission::Permission;
-use millstream_core::quota::{CountedQuota, EffectiveQuota, QuotaName, QuotaSet};
+use millstream_model::id::TenantId;
+use millstream_model::permission::Permission;
+use millstream_model::quota::{CountedQuota, EffectiveQuota, QuotaName, QuotaSet};
 use millstream_store::quota_store::UsageQuestion;
 use serde::Serialize;
 use serde_json::Value;

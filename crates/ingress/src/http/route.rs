@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, post, put};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 
 use crate::quotas::RepeatAnswer;
 use crate::state::IngressState;

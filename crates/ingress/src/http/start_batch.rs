@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use millstream_core::id::Name;
+use millstream_model::id::Name;
 use millstream_store::event_log::AppendRequest;
 
 use super::batch;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use millstream_core::problem::ValidationProblem as Fault;
+use millstream_model::problem::ValidationProblem as Fault;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -16,10 +16,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::permission::Permission;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::status::ExecutionStatus;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::permission::Permission;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::status::ExecutionStatus;
 use serde::Serialize;
 
 use super::executions;

@@ -7,11 +7,12 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::duration;
-use millstream_core::id::Name;
-use millstream_core::permission::Permission;
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::duration;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::Name;
+use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 
 use super::batch::split_json_array;
 use super::body::read_json_body;

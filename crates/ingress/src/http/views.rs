@@ -5,14 +5,15 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action_queue::{ActionQueue, QueueParts};
-use millstream_core::graph::{GraphChange, NodeChange, NodeId, NodeStatus};
-use millstream_core::id::{EventId, ExecutionId, Name, Seq, WorkerId};
-use millstream_core::log::{ExecutionContext, ExecutionParent, ExecutionState};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, PauseState};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::{ActionQueue, QueueParts};
+use millstream_model::context::ExecutionContext;
+use millstream_model::id::{EventId, ExecutionId, Name, Seq, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus, PauseState};
+use millstream_model::time::Timestamp;
 use millstream_store::views::{ActionRecord, EventView, ExecutionView, HistoryEntry, TimerView};
+use millstream_workflow::graph::{GraphChange, NodeChange, NodeId, NodeStatus};
+use millstream_workflow::log::{ExecutionParent, ExecutionState};
 use serde::Serialize;
 
 use super::problem::ProblemDocument;

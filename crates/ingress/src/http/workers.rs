@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use millstream_core::id::WorkerId;
-use millstream_core::permission::Permission;
-use millstream_core::time::Timestamp;
+use millstream_model::id::WorkerId;
+use millstream_model::permission::Permission;
+use millstream_model::time::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 

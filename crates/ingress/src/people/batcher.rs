@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use millstream_core::assignment::{ItemAggregate, ItemInput};
-use millstream_core::entropy;
-use millstream_core::id::{AssignmentId, ItemKey, TenantId};
+use millstream_model::entropy;
+use millstream_model::id::{AssignmentId, ItemKey, TenantId};
+use millstream_people::assignment::{ItemAggregate, ItemInput};
 use millstream_store::StoreResult;
 use millstream_store::assignments::{AssignmentCaller, NextAssignment};
 use millstream_store::item_service::{

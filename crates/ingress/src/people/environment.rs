@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use millstream_core::assignment::{ItemWaiter, QueueConfig, rules};
-use millstream_core::entropy::{self, Entropy};
-use millstream_core::expr::{BudgetEnd, ExprBudget, StopRule};
-use millstream_core::id::{AssignmentId, PersonId, WorkerId};
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_expr::{BudgetEnd, ExprBudget, StopRule};
+use millstream_model::entropy::{self, Entropy};
+use millstream_model::id::{AssignmentId, PersonId, WorkerId};
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::{ItemWaiter, QueueConfig, rules};
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::action_store::{SettledBatch, Settlement};
 use millstream_store::clock::Clock;

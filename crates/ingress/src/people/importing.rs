@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use millstream_core::assignment::NewQueueItem;
-use millstream_core::assignment::item::ItemOverrides;
-use millstream_core::assignment::limits::MAX_PAYLOAD_BYTES;
-use millstream_core::id::{ItemId, ItemKey, Name, TenantId};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::quota::CountedQuota;
-use millstream_core::raw::RawJson;
+use millstream_model::id::{ItemId, ItemKey, Name, TenantId};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::quota::CountedQuota;
+use millstream_model::raw::RawJson;
+use millstream_people::assignment::NewQueueItem;
+use millstream_people::assignment::item::ItemOverrides;
+use millstream_people::assignment::limits::MAX_PAYLOAD_BYTES;
 use millstream_store::clock::Clock;
 use millstream_store::item_store::{ImportVerdict, ItemRef, ItemStore};
 use serde::Serialize;

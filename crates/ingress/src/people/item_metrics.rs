@@ -1,7 +1,7 @@
 //! Metrics of people's work: aggregated over all queues, because tenants choose the names of queues without
 //! bound. `queue_stats` has the figures of single queues and people.
 
-use millstream_core::assignment::ItemLogEntry;
+use millstream_people::assignment::ItemLogEntry;
 use millstream_store::assignments::NextAssignment;
 
 pub(crate) const WHAT: &str = "millstream_people_total";

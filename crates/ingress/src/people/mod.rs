@@ -1,6 +1,6 @@
 //! Work for people, for every transport: requests for work, answers, and their validation.
 //!
-//! `core::assignment` decides; this module loads, steps and writes ([`millstream_store::item_service`]), with
+//! `people::assignment` decides; this module loads, steps and writes ([`millstream_store::item_service`]), with
 //! the requests of many people in one transaction.
 
 pub(crate) mod batcher;

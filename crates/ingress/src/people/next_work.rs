@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::assignment::select::PersonIdleReason;
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment, ItemInput};
-use millstream_core::id::{Name, PersonId, TenantId};
+use millstream_model::id::{Name, PersonId, TenantId};
+use millstream_people::assignment::select::PersonIdleReason;
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment, ItemInput};
 use millstream_store::assignments::{AssignedWork, AssignmentCaller, AssignmentFilter, NextAssignment};
 use millstream_store::item_service::{ItemCommand, ItemReply};
 use millstream_store::item_store::ItemRef;

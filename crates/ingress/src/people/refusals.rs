@@ -1,7 +1,7 @@
 //! Refusals of commands on items and assignments as refusals that name the state.
 
-use millstream_core::assignment::ItemRefusal;
-use millstream_core::problem::ValidationProblem as Fault;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_people::assignment::ItemRefusal;
 use millstream_store::StoreError;
 
 use crate::refusal::{RefusalKind, RequestRefusal};

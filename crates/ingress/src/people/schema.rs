@@ -1,8 +1,8 @@
 //! JSON Schemas of answers, compiled: draft 2020-12, no remote references, patterns in linear time.
 
 use jsonschema::{Draft, PatternOptions, Validator};
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
 use serde_json::{Map, Value};
 
 use super::schema_steps::{STEP_KEYWORD, compile_keyword, count_steps, uncounted_reference};

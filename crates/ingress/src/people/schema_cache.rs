@@ -10,9 +10,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::assignment::limits::MAX_PROBLEMS;
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
+use millstream_people::assignment::limits::MAX_PROBLEMS;
 use millstream_rpc::weighed_cache::WeighedCache;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{CountedQuota, QuotaRefusal};
+use millstream_model::id::TenantId;
+use millstream_model::quota::{CountedQuota, QuotaRefusal};
 use millstream_store::StoreResult;
 use millstream_store::quota_store::UsageQuestion;
 

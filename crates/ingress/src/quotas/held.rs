@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{QuotaName, QuotaRefusal};
+use millstream_model::id::TenantId;
+use millstream_model::quota::{QuotaName, QuotaRefusal};
 
 use super::{TenantQuotas, TenantUse};
 
@@ -144,7 +144,7 @@ impl TenantQuotas {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::quota::QuotaSettings;
+    use millstream_model::quota::QuotaSettings;
     use millstream_store_memory::MemoryStore;
 
     use super::*;

@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{BucketRate, QuotaName, QuotaRefusal, TokenBucket};
+use millstream_model::id::TenantId;
+use millstream_model::quota::{BucketRate, QuotaName, QuotaRefusal, TokenBucket};
 
 use super::TenantQuotas;
 

@@ -6,7 +6,7 @@
 //! its rate a second bucket of the same rate serves requests with an idempotency key.
 
 use axum::http::HeaderMap;
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 
 /// How a request counts against the rate and the share of its tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{EffectiveQuota, QuotaSet, QuotaSettings};
+use millstream_model::id::TenantId;
+use millstream_model::quota::{EffectiveQuota, QuotaSet, QuotaSettings};
 use millstream_store::quota_cache::QuotaCache;
 use millstream_store::quota_store::QuotaStore;
 

@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_core::definition::did_you_mean;
-use millstream_core::entropy;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
-use millstream_core::log::EventOrigin;
-use millstream_core::machine::Machine;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
+use millstream_model::entropy;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
+use millstream_model::suggest::did_you_mean;
 use millstream_store::event_log::{Appended, EventSubmission, IdempotencyKey};
+use millstream_workflow::log::EventOrigin;
+use millstream_workflow::machine::Machine;
 
 use super::SubmitDeps;
 use crate::accept::AppendVerdict;

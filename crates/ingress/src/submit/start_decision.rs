@@ -12,17 +12,17 @@
 
 use std::sync::Arc;
 
-use millstream_core::definition::ResponseMode;
-use millstream_core::entropy;
-use millstream_core::expr::STEP_UNITS;
-use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
-use millstream_core::log::EventOrigin;
-use millstream_core::machine::{self, ExecutionCreation, FirstTransition, Machine};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::raw::RawJson;
-use millstream_core::visit_limits::VisitLimits;
+use millstream_expr::STEP_UNITS;
+use millstream_model::entropy;
+use millstream_model::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::raw::RawJson;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::event_log::{EventSubmission, ExecutionStart, IdempotencyKey};
+use millstream_workflow::definition::ResponseMode;
+use millstream_workflow::log::EventOrigin;
+use millstream_workflow::machine::{self, ExecutionCreation, FirstTransition, Machine};
+use millstream_workflow::visit_limits::VisitLimits;
 
 use super::SubmitDeps;
 use super::event_draft::{self, EventContent, EventDraft};
@@ -216,10 +216,11 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use millstream_core::definition::{self, SourceFormat};
-    use millstream_core::entropy::derived_event_id;
-    use millstream_core::time::Timestamp;
+    use millstream_model::document::SourceFormat;
+    use millstream_model::entropy::derived_event_id;
+    use millstream_model::time::Timestamp;
     use millstream_rpc::evaluation_pool::EvaluationPlace;
+    use millstream_workflow::definition_parser;
 
     use super::*;
 
@@ -229,7 +230,8 @@ mod tests {
         let source = format!(
             r#"{{"name":"h","initial":"a","correlate":"{correlate}","states":{{"a":{{"final":true}}}}}}"#
         );
-        let machine = definition::parse(&source, SourceFormat::Json).and_then(Machine::compile).unwrap();
+        let machine =
+            definition_parser::parse(&source, SourceFormat::Json).and_then(Machine::compile).unwrap();
         let input = RawJson::parse(&format!(r#"{{"l":[{}1]}}"#, "1,".repeat(items - 1))).unwrap();
         let (event_id, now) = (derived_event_id("start"), Timestamp::EPOCH);
         ExecutionCreation { machine: Arc::new(machine), event_id, input, now }

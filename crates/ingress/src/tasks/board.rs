@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use millstream_core::action_queue::{ActionQueue, WorkerCapability};
-use millstream_core::id::{TenantId, WorkerId};
-use millstream_core::quota::CountedQuota;
+use millstream_model::action_queue::{ActionQueue, WorkerCapability};
+use millstream_model::id::{TenantId, WorkerId};
+use millstream_model::quota::CountedQuota;
 use millstream_store::action_store::{Lease, LeasedAction};
 use millstream_store::clock::Clock;
 use millstream_store::execution_store::LeaseGrant;

@@ -4,18 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action::{self, ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::definition::ActionSpec;
-use millstream_core::entropy;
-use millstream_core::expr::StopRule;
-use millstream_core::machine::{self, ActionInput, Machine, RenderError, TaskInput};
-use millstream_core::raw::RawJson;
-use millstream_core::schedule;
-use millstream_core::time::Timestamp;
+use millstream_expr::StopRule;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::entropy;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::StoreResult;
 use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
 use millstream_store::outcome::{self, ActionAttempt};
+use millstream_workflow::definition::ActionSpec;
+use millstream_workflow::machine::{self, ActionInput, Machine, RenderError, TaskInput};
+use millstream_workflow::{action, schedule};
 
 use super::TaskDeps;
 use crate::tasks::handed_out_tasks::HeldTask;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::entropy::Entropy;
+use millstream_model::entropy::Entropy;
 use millstream_store::action_store::ActionStore;
 use millstream_store::clock::Clock;
 

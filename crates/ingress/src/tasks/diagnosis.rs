@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action::{ActionFailure, ErrorClass};
-use millstream_core::action_queue::{QueueParts, TaskMismatch, WorkerCapability};
-use millstream_core::id::{Name, WorkerId};
-use millstream_core::quota::QuotaRefusal;
-use millstream_core::status::ActionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::{QueueParts, TaskMismatch, WorkerCapability};
+use millstream_model::attempt::ActionFailure;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{Name, WorkerId};
+use millstream_model::quota::QuotaRefusal;
+use millstream_model::status::ActionStatus;
+use millstream_model::time::Timestamp;
 use millstream_store::task_board::ExternalWorkerView;
 use millstream_store::views::ActionRecord;
 use millstream_store::worker_store::WorkerRecord;

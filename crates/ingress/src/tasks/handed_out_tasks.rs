@@ -9,8 +9,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
-use millstream_core::id::{ActionKey, DefinitionRef, Epoch, EventId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ActionKey, DefinitionRef, Epoch, EventId};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::views::ActionRecord;
 

@@ -1,7 +1,7 @@
 //! Finds the task that a worker reports about, and checks that its token is current.
 
-use millstream_core::id::{ActionKey, Epoch, WorkerId};
-use millstream_core::status::ActionStatus;
+use millstream_model::id::{ActionKey, Epoch, WorkerId};
+use millstream_model::status::ActionStatus;
 use millstream_store::views::ActionRecord;
 
 use super::TaskDeps;

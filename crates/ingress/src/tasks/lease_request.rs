@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
+use millstream_model::id::WorkerId;
 
 use crate::auth::TenantCaller;
 use crate::refusal::{RefusalKind, RequestRefusal};

@@ -1,12 +1,13 @@
 //! The outcome of a task, as its worker reports it: concluded by the definition, and settled.
 
-use millstream_core::action::{self, ActionConclusion, AttemptOutcome, FailureConsequence};
-use millstream_core::entropy;
-use millstream_core::id::ActionKey;
-use millstream_core::schedule;
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::entropy;
+use millstream_model::id::ActionKey;
+use millstream_model::status::{ActionStatus, EventStatus};
 use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::outcome::{self, ActionAttempt};
+use millstream_workflow::action::{self, ActionConclusion, FailureConsequence};
+use millstream_workflow::schedule;
 use serde::Serialize;
 
 use super::TaskDeps;

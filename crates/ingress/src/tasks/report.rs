@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{ActionKey, WorkerId};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, WorkerId};
 use millstream_store::action_store::{
     AfterFailure, LeaseHeartbeat, LeasePulse, SettleOutcome, SettleVerdict, SettledBatch, Settlement,
 };

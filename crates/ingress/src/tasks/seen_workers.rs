@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{Name, TenantId};
+use millstream_model::id::{Name, TenantId};
 use millstream_store::task_board::{ExternalWorkerReport, TASK_WORKERS_KEPT};
 
 /// Upper bound of the presence data of one tenant's workers, in bytes.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::DeviceKey;
+use millstream_model::id::DeviceKey;
 use tokio::sync::watch;
 
 #[derive(Debug, Clone, Default)]

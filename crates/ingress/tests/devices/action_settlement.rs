@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::claim::{RunSpec, WaitingAction};
-use millstream_core::id::{ActionKey, Name, RunId, RunKey, Seq, TenantId, WorkerId};
-use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
+use millstream_devices::claim::{RunSpec, WaitingAction};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{ActionKey, Name, RunId, RunKey, Seq, TenantId, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ActionStatus;
 use millstream_store::action_store::{SettleOutcome, Settlement};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::run_store::{ExpectedVersion, RunWrite};
@@ -52,10 +52,10 @@ async fn waiting() -> Bench {
     bench.stores.actions.settle_actions(&worker, &[awaiting], &grant, bench.clock.now()).await.unwrap();
     let spec = RunSpec {
         waiting: Some(waiting),
-        assign: millstream_core::claim::RunAssignMode::Manual,
+        assign: millstream_devices::claim::RunAssignMode::Manual,
         ..RunSpec::with_defaults(Name::parse("film").unwrap(), RawJson::null())
     };
-    let change = millstream_core::claim::create_run(spec, None, bench.clock.now());
+    let change = millstream_devices::claim::create_run(spec, None, bench.clock.now());
     let write = RunWrite {
         key: RunKey { tenant: TenantId::default_tenant(), run: RunId::parse("r-1").unwrap() },
         expected: ExpectedVersion::Nothing,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::status::Role;
 use millstream_rpc::proto::act_on_run_request::Act;
 use millstream_rpc::proto::device_service_client::DeviceServiceClient;
 use millstream_rpc::proto::{

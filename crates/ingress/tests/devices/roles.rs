@@ -1,7 +1,7 @@
 //! Roles and tenant isolation for devices and runs.
 
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::status::Role;
 use serde_json::json;
 
 use crate::bench::{Answer, Bench, header, open_options};

@@ -96,7 +96,7 @@ async fn graphs_are_listed_newest_first() {
         engine.decide(id).await;
     }
     for node in ["a", "b"] {
-        engine.answer("g-2", node, millstream_core::graph::NodeStatus::Pass, r#"{"go":true}"#).await;
+        engine.answer("g-2", node, millstream_workflow::graph::NodeStatus::Pass, r#"{"go":true}"#).await;
     }
     engine.pass("g-2", "c").await;
     let ids = |page: &Value| -> Vec<String> {

@@ -1,6 +1,6 @@
 //! `POST /v1/graphs/{graph_id}/edits`.
 
-use millstream_core::graph::NodeStatus;
+use millstream_workflow::graph::NodeStatus;
 use serde_json::{Value, json};
 
 use crate::bench::{Answer, Bench, header, post};

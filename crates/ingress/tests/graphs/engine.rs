@@ -3,16 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action::{AttemptOutcome, conclude_attempt};
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::entropy::{self, Entropy};
-use millstream_core::graph::{ExecutorAnswer, NodeId, NodeStatus, decide_mailbox, dispatch_spec};
-use millstream_core::id::{ActionKey, Name, WorkerId};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{ActionPlan, EventOutcome, ExecutionState, MailboxEvent};
-use millstream_core::machine::evolve;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::entropy::{self, Entropy};
+use millstream_model::id::{ActionKey, Name, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_rpc::blob;
 use millstream_rpc::graph_rows::{self, GraphBlobWrite};
 use millstream_store::Stores;
@@ -27,6 +23,12 @@ use millstream_store::outcome::{ActionAttempt, settle_conclusion};
 use millstream_store::views::ActionRecord;
 use millstream_stream::StreamHandles;
 use millstream_stream::announcement::Announcement;
+use millstream_workflow::action::conclude_attempt;
+use millstream_workflow::graph::{ExecutorAnswer, NodeId, NodeStatus, dispatch_spec};
+use millstream_workflow::graph_machine::decide_mailbox;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{ActionPlan, EventOutcome, ExecutionState, MailboxEvent};
+use millstream_workflow::machine::evolve;
 
 use crate::bench::{Bench, Counter, key};
 use crate::wire::Served;
@@ -217,7 +219,7 @@ impl Engine {
         let contexts =
             self.stores.graphs.record_dispatches(&[dispatch], 1_000, self.clock.now()).await.unwrap();
         assert!(contexts[0].is_some(), "{node} was not dispatched");
-        let news = Announcement { execution: key(id), seq: millstream_core::id::Seq(1), event: None };
+        let news = Announcement { execution: key(id), seq: millstream_model::id::Seq(1), event: None };
         self.streams.announcer.announce_commits(&[news]).await.unwrap();
     }
 
@@ -236,7 +238,7 @@ impl Engine {
     }
 }
 
-fn accepted(mailbox: &[MailboxEvent], event_id: millstream_core::id::EventId) -> &MailboxEvent {
+fn accepted(mailbox: &[MailboxEvent], event_id: millstream_model::id::EventId) -> &MailboxEvent {
     mailbox.iter().find(|event| event.event_id == event_id).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! A graph is an execution: execution routes work for it, or name the route that does.
 
-use millstream_core::graph::NodeStatus;
+use millstream_workflow::graph::NodeStatus;
 use serde_json::json;
 
 use crate::create::with_chain;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use millstream_core::id::TenantId;
-use millstream_core::quota::{QuotaName, QuotaSet, QuotaValue};
+use millstream_model::id::TenantId;
+use millstream_model::quota::{QuotaName, QuotaSet, QuotaValue};
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use serde_json::json;

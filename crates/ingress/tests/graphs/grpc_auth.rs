@@ -5,9 +5,9 @@ use axum::http::Request as HttpRequest;
 use bytes::Bytes;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use millstream_core::id::TenantId;
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::id::TenantId;
+use millstream_model::status::Role;
 use millstream_rpc::proto::update_node_request::Update;
 use millstream_rpc::proto::workflow_service_client::WorkflowServiceClient;
 use millstream_rpc::proto::{

@@ -1,9 +1,9 @@
 //! Creating and reading workflows over gRPC.
 
-use millstream_core::graph::NodeStatus as Core;
 use millstream_rpc::proto::{
     GetNodeLogsRequest, GetNodeRequest, GetWorkflowRequest, ListWorkflowsRequest, NodeStatus, WorkflowStatus,
 };
+use millstream_workflow::graph::NodeStatus as Core;
 use tonic::Code;
 
 use crate::grpc_client::{Clients, chain, create, refused};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use millstream_core::graph::NodeStatus;
 use millstream_rpc::proto::workflow_event::What;
 use millstream_rpc::proto::{ListWorkflowsRequest, WatchWorkflowRequest, WorkflowEvent, WorkflowStatus};
+use millstream_workflow::graph::NodeStatus;
 use tonic::{Code, Status};
 
 use crate::bench::open_options;

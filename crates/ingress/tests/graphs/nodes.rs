@@ -1,7 +1,7 @@
 //! Nodes: the list, one node with its result, and the log that executors wrote.
 
-use millstream_core::graph::NodeStatus;
 use millstream_store::graph_store::ExecutorLogText;
+use millstream_workflow::graph::NodeStatus;
 use serde_json::{Value, json};
 
 use crate::bench::key;

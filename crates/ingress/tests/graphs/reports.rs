@@ -1,6 +1,6 @@
 //! Reports of executors: results and progress, under the token of their attempt.
 
-use millstream_core::graph::{NodeStatus, NodeToken};
+use millstream_workflow::graph::{NodeStatus, NodeToken};
 use serde_json::json;
 
 use crate::bench::{Answer, Bench};

@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::status::Role;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, get, header, open_options, post};

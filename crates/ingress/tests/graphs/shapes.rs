@@ -1,6 +1,6 @@
 //! Real answers about graphs match the OpenAPI document.
 
-use millstream_core::graph::NodeStatus;
+use millstream_workflow::graph::NodeStatus;
 use serde_json::json;
 
 use crate::bench::{header, post};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::graph::NodeStatus;
+use millstream_workflow::graph::NodeStatus;
 use serde_json::{Value, json};
 
 use crate::bench::open_options;

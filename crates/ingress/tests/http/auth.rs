@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Request};
-use millstream_core::id::TenantId;
-use millstream_core::status::Role;
-use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::id::TenantId;
+use millstream_model::status::Role;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::key_store::{
     KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeyView, NewKey,
@@ -61,7 +61,7 @@ async fn revoked_key_expires_from_cache() {
     let bench = Bench::with(options, |stores, streams| (stores, streams));
     bench.key("ms_a", "tenant-a", Role::Read).await;
     assert_eq!(bench.send(keyed(get("/v1/workers"), "ms_a")).await.status, 200);
-    let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
+    let tenant = millstream_model::id::TenantId::parse("tenant-a").unwrap();
     assert!(
         bench
             .stores
@@ -146,7 +146,7 @@ async fn first_key_closes_open_ingress() {
     })
     .await;
     assert_eq!(bench.send(keyed(get("/v1/workers"), "ms_first")).await.status, 200);
-    let tenant = millstream_core::id::TenantId::default_tenant();
+    let tenant = millstream_model::id::TenantId::default_tenant();
     bench
         .stores
         .keys
@@ -166,7 +166,7 @@ async fn insecure_no_auth_never_overrides_key() {
     let bench = Bench::with(options.clone(), |stores, streams| (stores, streams));
     assert_eq!(bench.get("/v1/workers").await.status, 200);
     bench.key("ms_a", "tenant-a", Role::Read).await;
-    let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
+    let tenant = millstream_model::id::TenantId::parse("tenant-a").unwrap();
     // Another process over the same stores, which never saw the ingress open.
     let stores = bench.stores.clone();
     let second = Bench::with(options.clone(), move |_, streams| (stores, streams));
@@ -311,7 +311,7 @@ async fn key_end_closes_tail() {
     bench.send(keyed(yaml("/v1/definitions", ORDER), "ms_a_admin")).await;
     let start = post("/v1/executions", &json!({"definition": "order", "execution_id": "o-1"}));
     bench.send(keyed(start, "ms_a_submit")).await;
-    let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
+    let tenant = millstream_model::id::TenantId::parse("tenant-a").unwrap();
     let brief = NewKey {
         expires_at: Some(bench.clock.now().plus(Duration::from_secs(1))),
         ..NewKey::for_tenant(tenant.clone(), "brief", Role::Read, Sha256::digest(b"ms_brief").into())
@@ -335,7 +335,7 @@ async fn key_revocation_ends_long_poll() {
     let bench = with_keys().await;
     let lease = post("/v1/tasks/lease", &json!({"types": ["any"], "wait": "60s"}));
     let waiting = bench.app.clone().oneshot(keyed(lease, "ms_a_submit"));
-    let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
+    let tenant = millstream_model::id::TenantId::parse("tenant-a").unwrap();
     let revoking = async {
         let which = KeyChoice::Name("tenant-a-submit".to_owned());
         bench.stores.keys.revoke_key(Some(&tenant), &which, bench.clock.now()).await.unwrap()

@@ -8,16 +8,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use axum::middleware::map_request;
-use millstream_core::definition::{SourceFormat, parse};
-use millstream_core::entropy::Entropy;
-use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{ActionPlan, EventOutcome, Transition};
-use millstream_core::machine::{Machine, decide_mailbox};
-use millstream_core::network_policy::NetworkPolicy;
-use millstream_core::status::{ActionStatus, EventStatus, Role};
-use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, IngressDeps, IngressLifecycle, IngressOptions, build_router};
+use millstream_model::document::SourceFormat;
+use millstream_model::entropy::Entropy;
+use millstream_model::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
+use millstream_model::network_policy::NetworkPolicy;
+use millstream_model::status::{ActionStatus, EventStatus, Role};
+use millstream_model::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::action_store::FailureHandling;
 use millstream_store::clock::{Clock, StoreClock};
@@ -30,6 +27,10 @@ use millstream_store_memory::MemoryStore;
 use millstream_stream::StreamHandles;
 use millstream_stream::announcement::Announcement;
 use millstream_stream::embedded::EmbeddedStream;
+use millstream_workflow::definition_parser::parse;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{ActionPlan, EventOutcome, Transition};
+use millstream_workflow::machine::{Machine, decide_mailbox};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -259,7 +260,7 @@ pub(crate) async fn decide(stores: &Stores, streams: &StreamHandles, clock: &dyn
     let lease = LeaseGrant {
         slots: 0,
         ttl: Duration::from_secs(15),
-        queues: [millstream_core::action_queue::ActionQueue::engine_for_all()].into(),
+        queues: [millstream_model::action_queue::ActionQueue::engine_for_all()].into(),
     };
     stores.executions.commit_executions(&worker, &[commit], &lease, clock.now()).await.unwrap();
     let news = Announcement { execution: key(id), seq: turn.state.seq, event: None };

@@ -8,9 +8,9 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use hyper::body::Body as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use millstream_core::status::Role;
 use millstream_fuzz::edge::{EdgeInputs, is_server_error, send_input};
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::status::Role;
 use tower::ServiceExt;
 
 use crate::bench::{Bench, deps, open_options};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action::ErrorClass;
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{IncidentId, TenantId, WorkerId};
-use millstream_core::incident::NewIncident;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{IncidentId, TenantId, WorkerId};
+use millstream_model::incident::NewIncident;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::action_store::{AfterFailure, LeasedAction, SettleOutcome, Settlement};
 use millstream_store::execution_store::LeaseGrant;
@@ -108,7 +108,7 @@ pub(crate) async fn fail_all(stores: &Stores, now: Timestamp, class: ErrorClass)
 /// A different key for each lease.
 fn uuid_of(action: &LeasedAction) -> uuid::Uuid {
     let text = format!("{}#{}", action.lease.key, action.lease.epoch);
-    millstream_core::entropy::derived_event_id(&text).0
+    millstream_model::entropy::derived_event_id(&text).0
 }
 
 /// The path of a resolution of an incident.

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use millstream_core::id::{DefinitionRef, ExecutionKey, TenantId, WorkerId};
-use millstream_core::lane::Lane;
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, ExecutionKey, TenantId, WorkerId};
+use millstream_model::lane::Lane;
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::time::Timestamp;
 use millstream_store::event_log::{AppendRequest, Appended, EventLog, IdempotencyKey};
 use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
 use millstream_store::{StoreError, StoreResult};

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use futures::future::join_all;
-use millstream_core::status::Role;
+use millstream_model::status::Role;
 use millstream_testkit::eventually;
 use serde_json::json;
 use tower::ServiceExt;

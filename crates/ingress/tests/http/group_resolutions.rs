@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use millstream_core::action::ErrorClass;
-use millstream_core::id::{IncidentId, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{IncidentId, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::incidents::{
     IncidentDecision, IncidentFilter, IncidentGroupView, IncidentView, Incidents, ResolveVerdict,
 };

@@ -1,8 +1,8 @@
 //! Incident views: lists, groups, and one incident with its editable input.
 
-use millstream_core::action::ErrorClass;
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::status::Role;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, get, header, open_options};

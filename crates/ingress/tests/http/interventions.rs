@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Request;
-use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::id::{EventId, ExecutionKey};
+use millstream_model::status::Role;
 use millstream_store::intervention::EventBurial;
 use millstream_stream::doorbell::Doorbell;
 use millstream_testkit::eventually;
@@ -25,9 +25,9 @@ async fn bury(bench: &Bench, execution: ExecutionKey, event: &Value) {
         execution,
         event_id,
         error: "undecidable".to_owned(),
-        incident: millstream_core::incident::NewIncident {
-            id: millstream_core::id::IncidentId(event_id.0),
-            class: millstream_core::action::ErrorClass::Internal,
+        incident: millstream_model::incident::NewIncident {
+            id: millstream_model::id::IncidentId(event_id.0),
+            class: millstream_model::error_class::ErrorClass::Internal,
             reason: "undecidable".to_owned(),
         },
     };

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use millstream_core::id::TenantId;
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressDeps, IngressOptions};
+use millstream_model::id::TenantId;
+use millstream_model::status::Role;
 use millstream_store::key_store::{KeyFilter, KeyRotation, NewKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

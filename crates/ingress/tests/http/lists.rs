@@ -177,7 +177,7 @@ async fn invalid_query_parameter_is_named() {
 
 #[tokio::test]
 async fn live_workers_are_listed() {
-    use millstream_core::id::WorkerId;
+    use millstream_model::id::WorkerId;
     use millstream_store::worker_store::WorkerHeartbeat;
     let bench = Bench::open();
     let now = bench.clock.now();

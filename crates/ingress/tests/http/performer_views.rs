@@ -1,12 +1,12 @@
 //! Views of child executions, of correlations, and of actions that external workers perform.
 
-use millstream_core::expr::ExprBudget;
-use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::log::{EventOrigin, ExecutionParent};
-use millstream_core::machine::{Machine, create_execution_within};
-use millstream_core::raw::RawJson;
+use millstream_expr::ExprBudget;
+use millstream_model::id::{DefinitionRef, ExecutionKey, Name, Seq, TenantId};
+use millstream_model::raw::RawJson;
 use millstream_store::action_store::{Lease, LeaseHeartbeat};
 use millstream_store::event_log::{AppendRequest, EventSubmission, ExecutionStart};
+use millstream_workflow::log::{EventOrigin, ExecutionParent};
+use millstream_workflow::machine::{Machine, create_execution_within};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, key};
@@ -29,7 +29,7 @@ async fn action_shows_performer_and_progress() {
     let body = json!({"definition": "mixed", "execution_id": "m-1", "events": [{"name": "go"}]});
     bench.post("/v1/executions", &body).await;
     bench.decide("m-1").await;
-    let queue = millstream_core::action_queue::ActionQueue::call_of(
+    let queue = millstream_model::action_queue::ActionQueue::call_of(
         &TenantId::default_tenant(),
         &Name::parse("charge").unwrap(),
     );
@@ -64,16 +64,17 @@ async fn execution_shows_correlation_and_parent() {
     assert_eq!(started["correlation"], "o-1", "{started}");
 
     let definition =
-        millstream_core::definition::parse(source, millstream_core::definition::SourceFormat::Yaml).unwrap();
+        millstream_workflow::definition_parser::parse(source, millstream_model::document::SourceFormat::Yaml)
+            .unwrap();
     let machine = Machine::compile(definition).unwrap();
     let parent = ExecutionParent {
         execution: key("o-1").execution,
         seq: Seq(3),
         action: Name::parse("ask").unwrap(),
-        close: millstream_core::definition::ParentClose::Cancel,
+        close: millstream_workflow::definition::ParentClose::Cancel,
         depth: 1,
     };
-    let event_id = millstream_core::entropy::derived_event_id("child");
+    let event_id = millstream_model::entropy::derived_event_id("child");
     let input = RawJson::parse(r#"{"order":"o-2"}"#).unwrap();
     let now = bench.clock.now();
     let (applied, state) =

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{EventId, IncidentId, TenantId};
-use millstream_core::incident::NewIncident;
-use millstream_core::status::{IncidentResolution, Role};
-use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::id::{EventId, IncidentId, TenantId};
+use millstream_model::incident::NewIncident;
+use millstream_model::status::{IncidentResolution, Role};
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::incidents::{
     IncidentDecision, IncidentFilter, IncidentGroupView, IncidentView, Incidents, ResolveVerdict,
@@ -37,7 +37,7 @@ async fn dead(bench: &Bench, id: &str) -> Value {
     let event_id = EventId(events["items"][0]["event_id"].as_str().unwrap().parse().unwrap());
     let incident = NewIncident {
         id: IncidentId(event_id.0),
-        class: millstream_core::action::ErrorClass::Internal,
+        class: millstream_model::error_class::ErrorClass::Internal,
         reason: "undecidable".to_owned(),
     };
     let burial = EventBurial { execution: key(id), event_id, error: "undecidable".to_owned(), incident };

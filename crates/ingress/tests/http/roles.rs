@@ -6,9 +6,9 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use millstream_core::permission::Permission;
-use millstream_core::status::Role;
 use millstream_ingress::role_table::{self, CallAccess};
+use millstream_model::permission::Permission;
+use millstream_model::status::Role;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use serde_json::json;
@@ -188,7 +188,7 @@ async fn fleet_metrics_require_operator() {
 async fn worker_hosts_require_operator() {
     let data = OwnedData::furnished().await;
     let bench = &data.bench;
-    let worker = millstream_core::id::WorkerId::parse("host-7-4711-0badcafe").unwrap();
+    let worker = millstream_model::id::WorkerId::parse("host-7-4711-0badcafe").unwrap();
     let beat = millstream_store::worker_store::WorkerHeartbeat {
         worker,
         started_at: bench.clock.now(),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::http::Request;
-use millstream_core::action::ErrorClass;
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::status::Role;
 use serde_json::{Value, json};
 
 use crate::bench::{Answer, Bench, get, header, open_options, post, yaml};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, Request};
-use millstream_core::status::Role;
 use millstream_ingress::role_table::{self, CallAccess};
+use millstream_model::status::Role;
 use millstream_rpc::proto::act_on_run_request::Act;
 use millstream_rpc::proto::node_edit::Kind;
 use millstream_rpc::proto::update_node_request::Update;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures::StreamExt;
-use millstream_core::permission::Permission;
-use millstream_core::status::Role;
 use millstream_ingress::role_table::{self, CallAccess};
+use millstream_model::permission::Permission;
+use millstream_model::status::Role;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

@@ -2,9 +2,9 @@
 
 use axum::body::Body;
 use axum::http::{Method, Request};
-use millstream_core::quota::QuotaName;
-use millstream_core::status::Role;
 use millstream_ingress::IngressLimits;
+use millstream_model::quota::QuotaName;
+use millstream_model::status::Role;
 use serde_json::{Value, json};
 
 use crate::bench::{Answer, Bench, ORDER, header, post, with_type, yaml};

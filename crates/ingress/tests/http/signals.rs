@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::status::Role;
 use millstream_stream::doorbell::Doorbell;
 use millstream_testkit::eventually;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ async fn signal_is_buffered_until_correlated() {
     assert_eq!((&kept["status"], &kept["correlation"]), (&json!("buffered"), &json!("o-1")));
     assert_eq!((&kept["name"], &kept["payload"]), (&json!("paid"), &json!({"amount": 7})));
     let (from, until) = (kept["created_at"].as_str().unwrap(), kept["expires_at"].as_str().unwrap());
-    let instant = |text| millstream_core::time::Timestamp::parse(text).unwrap().as_millis();
+    let instant = |text| millstream_model::time::Timestamp::parse(text).unwrap().as_millis();
     let kept_for = instant(until) - instant(from);
     assert!((86_399_000..=86_400_000).contains(&kept_for), "one day by default: {kept_for}");
 

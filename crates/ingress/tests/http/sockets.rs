@@ -147,8 +147,8 @@ async fn open_ingress_requires_loopback_address() {
 
 #[tokio::test]
 async fn insecure_no_auth_logs_warning() {
-    use millstream_core::status::Role;
     use millstream_ingress::{AuthMode, IngressOptions, run_ingress};
+    use millstream_model::status::Role;
     use millstream_testkit::captured_log::CapturedLog;
     let bench = crate::bench::Bench::open();
     let log_of_start = async |auth: AuthMode| {

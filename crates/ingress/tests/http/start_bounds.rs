@@ -1,7 +1,7 @@
 //! Bounds on the evaluation cost of the starts of one request, and the checks that precede their decision.
 
-use millstream_core::quota::QuotaName;
 use millstream_ingress::IngressLimits;
+use millstream_model::quota::QuotaName;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, post, yaml};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::status::Role;
 use millstream_ingress::IngressOptions;
+use millstream_model::status::Role;
 use millstream_testkit::eventually;
 use serde_json::{Value, json};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::WorkerId;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{
     ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, SettledBatch, Settlement,
 };

@@ -135,7 +135,7 @@ async fn anonymous_requests_are_limited() {
 
 async fn serve_with_key(options: IngressOptions) -> Served {
     let bench = crate::bench::Bench::open();
-    bench.key("ms_known", "default", millstream_core::status::Role::Read).await;
+    bench.key("ms_known", "default", millstream_model::status::Role::Read).await;
     let deps = millstream_ingress::IngressDeps { stores: bench.stores.clone(), ..crate::bench::deps() };
     crate::wire::serve_on(deps, options).await
 }

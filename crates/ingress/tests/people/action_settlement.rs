@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::assignment::{ItemWaiter, NewQueueItem};
-use millstream_core::id::{DefinitionRef, ItemId, Name, TenantId, WorkerId};
-use millstream_core::raw::RawJson;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{DefinitionRef, ItemId, Name, TenantId, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_people::assignment::{ItemWaiter, NewQueueItem};
 use millstream_store::action_store::{SettleOutcome, Settlement};
 use millstream_store::execution_store::LeaseGrant;
 use serde_json::{Value, json};

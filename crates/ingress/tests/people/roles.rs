@@ -1,7 +1,7 @@
 //! Roles and tenant isolation for people's work.
 
-use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_model::status::Role;
 use serde_json::{Value, json};
 
 use crate::bench::{Answer, Bench, header, open_options};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::{FanOutInstances, Graph, GraphOptions, GraphParts, NodeId, NodeParts};
-use millstream_core::raw::RawJson;
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::{FanOutInstances, Graph, GraphOptions, GraphParts, NodeId, NodeParts};
 use prost::Message as _;
 use prost::bytes::Bytes;
 

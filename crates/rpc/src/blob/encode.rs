@@ -1,6 +1,6 @@
 //! Encodes graphs for storage.
 
-use millstream_core::graph::{FanOutInstances, Graph, Node};
+use millstream_workflow::graph::{FanOutInstances, Graph, Node};
 use prost::Message as _;
 use prost::encoding::message;
 

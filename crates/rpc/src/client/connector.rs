@@ -19,7 +19,7 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioIo;
-use millstream_core::network_policy::NetworkPolicy;
+use millstream_model::network_policy::NetworkPolicy;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::transport::Uri;

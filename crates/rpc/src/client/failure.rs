@@ -9,7 +9,7 @@
 
 use std::error::Error;
 
-use millstream_core::graph::NodeStatus;
+use millstream_workflow::graph::NodeStatus;
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
 
 use super::target::ExecutorOrigin;

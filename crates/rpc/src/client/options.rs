@@ -8,7 +8,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use millstream_core::network_policy::NetworkPolicy;
+use millstream_model::network_policy::NetworkPolicy;
 use rustls::pki_types::CertificateDer;
 use tonic::transport::{Channel, Endpoint, Error};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
-use millstream_core::network_policy::NetworkPolicy;
+use millstream_model::network_policy::NetworkPolicy;
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
 use tonic::transport::Channel;

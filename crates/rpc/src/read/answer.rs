@@ -1,10 +1,10 @@
 //! Validates the answers of executors, which are untrusted.
 
-use millstream_core::graph::limits::{MAX_EDITS, MAX_RESULT_BYTES};
-use millstream_core::graph::{ExecutorAnswer, NodeEdit, NodeId, NodeStatus};
-use millstream_core::id::ExecutionId;
-use millstream_core::problem::ValidationProblems;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ExecutionId;
+use millstream_model::problem::ValidationProblems;
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::limits::{MAX_EDITS, MAX_RESULT_BYTES};
+use millstream_workflow::graph::{ExecutorAnswer, NodeEdit, NodeId, NodeStatus};
 
 use super::edit::edits_at;
 use super::text::{JsonOrigin, MessageReader};

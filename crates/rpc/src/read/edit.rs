@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::{NodeEdit, NodeSpec};
-use millstream_core::problem::ValidationProblems;
+use millstream_model::problem::ValidationProblems;
+use millstream_workflow::graph::{NodeEdit, NodeSpec};
 
 use super::node::node_at;
 use super::text::{JsonOrigin, MessageReader};

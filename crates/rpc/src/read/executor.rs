@@ -1,8 +1,8 @@
 //! Reads the registration of an executor.
 
-use millstream_core::id::TenantId;
-use millstream_core::network_policy::NetworkPolicy;
-use millstream_core::problem::ValidationProblems;
+use millstream_model::id::TenantId;
+use millstream_model::network_policy::NetworkPolicy;
+use millstream_model::problem::ValidationProblems;
 use millstream_store::executor_store::RegisteredExecutor;
 
 use super::text::{JsonOrigin, MessageReader};

@@ -1,7 +1,7 @@
 //! Reads a whole workflow, and a graph inside of a node.
 
-use millstream_core::graph::{GraphSpec, NodeSpec};
-use millstream_core::problem::ValidationProblems;
+use millstream_model::problem::ValidationProblems;
+use millstream_workflow::graph::{GraphSpec, NodeSpec};
 
 use super::node::node_at;
 use super::options::read_workflow_options;

@@ -1,6 +1,6 @@
-//! Decodes messages into values of the core, and reports all their problems at once.
+//! Decodes messages into values of the pure crates, and reports all their problems at once.
 //!
-//! Only single fields are checked here: ids, durations, JSON, enums. The core checks whether the graph is
+//! Only single fields are checked here: ids, durations, JSON, enums. `workflow` checks whether the graph is
 //! consistent, and reports with the same paths.
 
 mod answer;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_core::graph::{FanOut, GraphEdge, NodeAgent, NodeOnFailure, NodeSpec, NodeTask, SubExecution};
-use millstream_core::id::Name;
-use millstream_core::problem::ValidationProblems;
+use millstream_model::id::Name;
+use millstream_model::problem::ValidationProblems;
+use millstream_workflow::graph::{
+    FanOut, GraphEdge, NodeAgent, NodeOnFailure, NodeSpec, NodeTask, SubExecution,
+};
 
 use super::graph::graph_at;
 use super::options::read_node_options;

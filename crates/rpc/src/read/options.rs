@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use millstream_core::graph::{GraphOptions, NodeOptions, NodeRetry, NodeStatus};
+use millstream_workflow::graph::{GraphOptions, NodeOptions, NodeRetry, NodeStatus};
 
 use super::text::MessageReader;
 use crate::length::length_in;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use millstream_core::id::Name;
-use millstream_core::raw::RawJson;
+use millstream_model::id::Name;
+use millstream_model::raw::RawJson;
 
 use crate::path::{FieldPath, MessageFaults};
 

@@ -1,9 +1,10 @@
 //! Encodes events of a workflow for watchers.
 
-use millstream_core::graph::{GraphTransitionNotice, NodeSpecUpdate};
-use millstream_core::id::{ExecutionId, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionId, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_workflow::graph::NodeSpecUpdate;
+use millstream_workflow::graph_machine::GraphTransitionNotice;
 use serde::Deserialize;
 
 use crate::length::time_out;

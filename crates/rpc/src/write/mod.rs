@@ -1,4 +1,4 @@
-//! Encodes values of the core and the store as messages.
+//! Encodes values of the pure crates and the store as messages.
 
 mod event;
 mod request;

@@ -1,10 +1,10 @@
 //! Encodes the request for one attempt at a node.
 
-use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, NodeToken};
-use millstream_core::id::ExecutionId;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionId;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::graph_store::{DispatchContext, UpstreamResult};
+use millstream_workflow::graph::{NodeId, NodeSpec, NodeStatus, NodeToken};
 use prost::Message as _;
 
 use super::view::result_ref;

@@ -1,12 +1,12 @@
 //! Encodes workflows and nodes from the store's views.
 
-use millstream_core::graph::{NodeSpec, NodeStatus};
-use millstream_core::id::ExecutionId;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionId;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::executor_store::RegisteredExecutor;
 use millstream_store::graph_store::{GraphView, LogView, NodeView};
 use millstream_store::views::ExecutionView;
+use millstream_workflow::graph::{NodeSpec, NodeStatus};
 use serde::Deserialize;
 
 use crate::blob;

@@ -7,12 +7,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::network_policy::NetworkPolicy;
+use millstream_model::network_policy::NetworkPolicy;
 use millstream_rpc::client::{
     CallFailure, ExecutorClientOptions, ExecutorClients, ExecutorNetwork, ExecutorOrigin, ExecutorTarget,
 };
 use millstream_rpc::proto::ExecuteNodeResponse;
+use millstream_workflow::graph::NodeStatus;
 use tokio::net::TcpStream;
 use tonic::Code;
 

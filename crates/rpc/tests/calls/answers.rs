@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use millstream_core::graph::NodeStatus;
 use millstream_rpc::client::{CallFailure, ExecutorClientOptions, ExecutorClients};
 use millstream_rpc::proto::ExecuteNodeResponse;
+use millstream_workflow::graph::NodeStatus;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tonic::{Code, Status};

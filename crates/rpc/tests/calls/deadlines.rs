@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::graph::NodeStatus;
 use millstream_rpc::client::{CallFailure, ExecutorClients};
+use millstream_workflow::graph::NodeStatus;
 use tokio::io::AsyncReadExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};

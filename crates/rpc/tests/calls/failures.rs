@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::graph::NodeStatus;
 use millstream_rpc::client::{CallFailure, ExecutorClientOptions, ExecutorClients, Http2Ping};
+use millstream_workflow::graph::NodeStatus;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};

@@ -1,10 +1,10 @@
 //! Validation of executors' answers.
 
-use millstream_core::graph::limits::{MAX_EDITS, MAX_RESULT_BYTES};
-use millstream_core::graph::{NodeEdit, NodeId, NodeStatus};
-use millstream_core::id::ExecutionId;
+use millstream_model::id::ExecutionId;
 use millstream_rpc::proto::{self, ExecuteNodeResponse};
 use millstream_rpc::read::{self, InvalidNodeAnswer, MAX_ERROR_CHARS, NodeAnswer, NodeQuestion};
+use millstream_workflow::graph::limits::{MAX_EDITS, MAX_RESULT_BYTES};
+use millstream_workflow::graph::{NodeEdit, NodeId, NodeStatus};
 use proptest::prelude::*;
 use prost::Message as _;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::graph::{
+use millstream_model::id::Name;
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::{
     FanOut, FanOutInstances, Graph, GraphEdge, GraphOptions, GraphParts, GraphSpec, NodeAgent, NodeEdit,
     NodeId, NodeOnFailure, NodeOptions, NodeParts, NodeRetry, NodeSpec, NodeStatus, NodeTask, SubExecution,
 };
-use millstream_core::id::Name;
-use millstream_core::raw::RawJson;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -160,7 +160,7 @@ fn node(number: usize) -> impl Strategy<Value = NodeParts> {
     })
 }
 
-/// A graph whose derived parts are built by the core.
+/// A graph whose derived parts are built by `workflow`.
 pub(crate) fn graph() -> impl Strategy<Value = Graph> {
     let nodes = (0usize..8).prop_flat_map(|count| (0..count).map(node).collect::<Vec<_>>());
     let head = (text(), text(), option::of(text()), json(), options(), any::<u32>());

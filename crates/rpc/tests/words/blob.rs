@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_core::graph::{
+use millstream_model::raw::RawJson;
+use millstream_rpc::blob::{decode, decode_head, encode};
+use millstream_workflow::graph::{
     Graph, GraphEdge, GraphOptions, GraphParts, NodeAgent, NodeOnFailure, NodeOptions, NodeParts, NodeSpec,
     NodeStatus, NodeTask,
 };
-use millstream_core::raw::RawJson;
-use millstream_rpc::blob::{decode, decode_head, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::{GraphTransitionNotice, NodeId, NodeSpec, NodeSpecUpdate, NodeStatus};
-use millstream_core::id::{ExecutionId, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionId, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_rpc::proto::workflow_event::What;
 use millstream_rpc::proto::{self, WorkflowStatus};
 use millstream_rpc::write::{self, WorkflowEventHead};
+use millstream_workflow::graph::{NodeId, NodeSpec, NodeSpecUpdate, NodeStatus};
+use millstream_workflow::graph_machine::GraphTransitionNotice;
 
 fn told(notice: &GraphTransitionNotice) -> What {
     let workflow = ExecutionId::parse("w").unwrap();

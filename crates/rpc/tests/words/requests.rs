@@ -1,12 +1,12 @@
 //! Requests to executors.
 
-use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, NodeToken};
-use millstream_core::id::ExecutionId;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionId;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_rpc::proto;
 use millstream_rpc::write::{self, AttemptCall, REQUEST_BYTES};
 use millstream_store::graph_store::{DispatchContext, UpstreamResult};
+use millstream_workflow::graph::{NodeId, NodeSpec, NodeStatus, NodeToken};
 use prost::Message as _;
 
 fn id(text: &str) -> NodeId {

@@ -1,6 +1,6 @@
 //! Round trips of user-written specs, and their problems.
 
-use millstream_core::problem::ValidationProblems;
+use millstream_model::problem::ValidationProblems;
 use millstream_rpc::{proto, read, write};
 use proptest::prelude::*;
 
@@ -109,7 +109,7 @@ fn omitted_retry_options_get_defaults() {
     let retry = Some(proto::RetryOptions::default());
     let options = Some(proto::ExecutionOptions { timeout: None, retry });
     let spec = read::read_node(proto::Node { id: "a".into(), options, ..Default::default() }).unwrap();
-    assert_eq!(spec.options.retry, Some(millstream_core::graph::NodeRetry::default()));
+    assert_eq!(spec.options.retry, Some(millstream_workflow::graph::NodeRetry::default()));
 }
 
 #[test]

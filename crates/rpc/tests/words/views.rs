@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millstream_core::graph::{Graph, GraphOptions, GraphParts, NodeId, NodeStatus};
-use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionId, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::log::ExecutionState;
-use millstream_core::network_policy::NetworkPolicy;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ExecutionPhase, ExecutionStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AcceptNo, DefinitionRef, ExecutionId, ExecutionKey, Name, Seq, TenantId};
+use millstream_model::network_policy::NetworkPolicy;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ExecutionPhase, ExecutionStatus};
+use millstream_model::time::Timestamp;
 use millstream_rpc::write::NodeResultForm;
 use millstream_rpc::{blob, proto, read, write};
 use millstream_store::graph_store::{GraphView, LogView, NodeView};
 use millstream_store::views::ExecutionView;
+use millstream_workflow::graph::{Graph, GraphOptions, GraphParts, NodeId, NodeStatus};
+use millstream_workflow::log::ExecutionState;
 
 fn workflow() -> ExecutionId {
     ExecutionId::parse("w").unwrap()

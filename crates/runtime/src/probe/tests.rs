@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use millstream_core::id::TenantId;
-use millstream_core::status::Role;
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::status::Role;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_secret::KeySecret;

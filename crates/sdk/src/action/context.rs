@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::ActionKey;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ActionKey;
+use millstream_model::raw::RawJson;
 use millstream_worker::{ActionCall, AttemptPulse};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -7,8 +7,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use millstream_core::action::AttemptOutcome;
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::raw::RawJson;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,8 +1,9 @@
 //! Maps the end of an action to the engine's outcome.
 
-use millstream_core::action::{ActionFailure as Told, AttemptOutcome, ErrorClass};
-use millstream_core::id::Name;
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::{ActionFailure as Told, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::Name;
+use millstream_model::raw::RawJson;
 
 use super::error::{ActionError, FailureDecision};
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use millstream_core::action::{ActionFailure as Told, AttemptOutcome, ErrorClass};
-use millstream_core::id::Name;
+use millstream_model::attempt::{ActionFailure as Told, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::Name;
 use millstream_worker::{ActionCall, PerformCalls};
 
 use super::context::ActionContext;
@@ -60,8 +61,8 @@ impl fmt::Debug for ActionRegistry {
 mod tests {
     use std::time::Duration;
 
-    use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, Seq, TenantId};
-    use millstream_core::raw::RawJson;
+    use millstream_model::id::{ActionKey, ExecutionId, ExecutionKey, Seq, TenantId};
+    use millstream_model::raw::RawJson;
     use millstream_worker::{AttemptBeat, AttemptPulse};
     use tokio::sync::watch;
     use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::connect::Client;

@@ -11,7 +11,7 @@ use super::listing::{PagedList, PagedStream};
 use super::responses::{ActionView, Execution, ExecutionStatus, ExecutionTransition, Timer};
 use super::transport::{ApiRequest, path_segment};
 use crate::client_error::ClientError;
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 
 /// A list of executions, newest first. Set filters, then [`stream`](ExecutionList::stream) it or await all of
 /// them.

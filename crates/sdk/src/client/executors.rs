@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::connect::Client;
@@ -59,7 +59,7 @@ pub struct ExecutorRegistration {
 mod length {
     use std::time::Duration;
 
-    use millstream_core::duration;
+    use millstream_model::duration;
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     pub(super) fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

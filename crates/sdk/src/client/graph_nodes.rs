@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use millstream_core::graph::{NodeEdit, NodeStatus as Ended};
+use millstream_workflow::graph::{NodeEdit, NodeStatus as Ended};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::graph::NodeSpec;
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
+use millstream_workflow::graph::NodeSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn client_knows_every_node_status() {
-        for status in millstream_core::graph::NodeStatus::ALL {
+        for status in millstream_workflow::graph::NodeStatus::ALL {
             let told: NodeStatus = serde_json::from_str(&format!("\"{status}\"")).unwrap();
             assert_eq!(told.as_str(), status.as_str());
             assert_eq!(told.is_ended(), status.is_ended());

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -143,7 +143,8 @@ impl fmt::Debug for GraphEventStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_core::graph::{GraphTransitionNotice, NodeId, NodeStatus as Core};
+    use millstream_workflow::graph::{NodeId, NodeStatus as Core};
+    use millstream_workflow::graph_machine::GraphTransitionNotice;
 
     fn heard(notice: &GraphTransitionNotice) -> GraphNotice {
         serde_json::from_str(&serde_json::to_string(notice).unwrap()).unwrap()

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use millstream_core::graph::GraphSpec;
+use millstream_workflow::graph::GraphSpec;
 use serde::Serialize;
 use tokio::time::Instant;
 use uuid::Uuid;

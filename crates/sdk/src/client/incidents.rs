@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -51,7 +51,7 @@ pub use incidents::{
     GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentList, IncidentResolved, IncidentVerdict,
 };
 pub use listing::{PagedList, PagedStream};
-pub use millstream_core::time::Timestamp;
+pub use millstream_model::time::Timestamp;
 pub use people::{AssignmentStatus, NextWork, WorkAssignment, WorkForPerson};
 pub use responses::{
     AcceptedEvent, ActionStatus, ActionView, DefinitionSource, DefinitionVersion, Event, EventStatus,

@@ -3,7 +3,7 @@
 //! A server may be newer than its client: unknown fields are ignored, and an unknown status reads as
 //! `Unknown`.
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -317,7 +317,7 @@ mod tests {
     /// match on these.
     #[test]
     fn client_knows_every_engine_status() {
-        use millstream_core::status;
+        use millstream_model::status;
         fn known<T: DeserializeOwned + std::fmt::Display>(words: impl IntoIterator<Item = &'static str>) {
             for word in words {
                 let read: T = serde_json::from_value(Value::from(word)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

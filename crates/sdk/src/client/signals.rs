@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use millstream_core::duration;
-use millstream_core::time::Timestamp;
+use millstream_model::duration;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;

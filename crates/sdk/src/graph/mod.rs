@@ -20,8 +20,8 @@
 mod new_graph;
 mod new_node;
 
-pub use millstream_core::definition::SourceFormat;
-pub use millstream_core::graph::{
+pub use millstream_model::document::SourceFormat;
+pub use millstream_workflow::graph::{
     FanOut, GraphEdge, GraphOptions, GraphSpec, InvalidGraph, NodeAgent, NodeEdit, NodeId, NodeOnFailure,
     NodeOptions, NodeRetry, NodeSpec, NodeStatus, NodeTask, SubExecution, read_graph, validate_graph,
 };

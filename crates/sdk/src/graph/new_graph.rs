@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::graph::{GraphOptions, GraphSpec, NodeOptions};
-use millstream_core::raw::RawJson;
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::{GraphOptions, GraphSpec, NodeOptions};
 use serde::Serialize;
 
 use super::new_node::NewNode;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::graph::{
+use millstream_workflow::graph::{
     FanOut, GraphEdge, NodeAgent, NodeId, NodeOnFailure, NodeOptions, NodeRetry, NodeSpec, NodeTask,
     SubExecution,
 };

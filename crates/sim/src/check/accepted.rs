@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_model::status::{EventStatus, ExecutionStatus};
 
 use super::violation::{SimCheck, SimViolation};
 use crate::history::{SimAnswer, SimEvent, SimExecution, SimHistory, SimPost};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::status::ActionStatus;
+use millstream_model::status::ActionStatus;
 
 use super::violation::{SimCheck, SimViolation};
 use crate::history::{SimAction, SimExecution, SimHistory, SimWork};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::status::ExecutionStatus;
+use millstream_model::status::ExecutionStatus;
+use millstream_workflow::graph::NodeStatus;
 
 use super::violation::{SimCheck, SimViolation};
 use crate::history::{SimExecution, SimHistory};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::status::{ActionStatus, ExecutionStatus};
+use millstream_model::status::{ActionStatus, ExecutionStatus};
 
 use super::violation::{SimCheck, SimViolation};
 use crate::history::{SimExecution, SimHistory, SimWork};

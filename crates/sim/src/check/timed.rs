@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::status::ExecutionStatus;
+use millstream_model::status::ExecutionStatus;
 
 use super::violation::{SimCheck, SimViolation};
 use crate::history::{SimExecution, SimTransition};

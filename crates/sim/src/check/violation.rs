@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 
 /// The guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! C11: an accepted event is decided soon, whatever the backlog of other tenants.
 
-use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_model::status::{EventStatus, ExecutionStatus};
 
 use super::violation::{SimCheck, SimViolation};
 use crate::history::{SimEvent, SimExecution, SimHistory};

@@ -2,11 +2,11 @@
 //! and there is no deadlock.
 
 use futures::stream::{self, StreamExt};
-use millstream_core::action::ErrorClass;
-use millstream_core::id::{EventId, IncidentId, Name, TenantId};
-use millstream_core::incident::NewIncident;
-use millstream_core::status::{ActionStatus, ExecutionStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{EventId, IncidentId, Name, TenantId};
+use millstream_model::incident::NewIncident;
+use millstream_model::status::{ActionStatus, ExecutionStatus};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{ActionStore, AfterFailure, LeasedAction, SettleOutcome, Settlement};
 use millstream_store::event_log::{AppendRequest, Appended, EventLog, IdempotencyKey, SignalSubmission};
 use millstream_store::execution_store::{CommitVerdict, ExecutionStore};

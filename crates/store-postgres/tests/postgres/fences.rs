@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{RunSpec, create_run};
-use millstream_core::id::{ExecutionKey, Name, RunId, RunKey, TenantId};
+use millstream_devices::claim::{RunSpec, create_run};
+use millstream_model::id::{ExecutionKey, Name, RunId, RunKey, TenantId};
 use millstream_store::event_log::{AppendRequest, EventLog};
 use millstream_store::execution_store::{CommitVerdict, ExecutionStore};
 use millstream_store::housekeeping::Housekeeping;

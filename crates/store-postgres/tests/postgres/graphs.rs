@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use crate::support::{self, PostgresFixture, event, grant, key, raw, rows_read, worker};
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DefinitionRef, ExecutionKey, Name, Seq};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{
     ActionStore, AfterFailure, LeasedAction, SettleOutcome, SettleVerdict, Settlement,
 };
@@ -23,6 +22,7 @@ use millstream_store::graph_store::{
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::outbox::{DeliveredParcel, Outbox, ParcelBackoff, ParcelLimit, SinkPosition};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use millstream_workflow::graph::{NodeId, NodeStatus};
 use sqlx::{Connection, PgConnection};
 
 fn name(n: usize) -> NodeId {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::support::{self, PostgresFixture, event, grant, keyed, raw, worker};
 use futures::stream::{self, StreamExt};
-use millstream_core::status::EventStatus;
+use millstream_model::status::EventStatus;
 use millstream_store::action_store::{ActionStore, SettleOutcome, Settlement};
 use millstream_store::event_log::{AppendRequest, Appended, EventLog};
 use millstream_store::execution_store::{CommitVerdict, ExecutionStore};

@@ -3,13 +3,13 @@
 
 use std::task::Poll;
 
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::assignment::{
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{AssignmentId, ItemId, Name, PersonId, TenantId, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_people::assignment::select::PersonProfile;
+use millstream_people::assignment::{
     ItemInput, ItemQueueContext, ItemStepOutcome, NewQueueItem, QueueConfig, QueueState, step_item,
 };
-use millstream_core::definition::SourceFormat;
-use millstream_core::id::{AssignmentId, ItemId, Name, PersonId, TenantId, WorkerId};
-use millstream_core::raw::RawJson;
 use millstream_store::assignments::{
     AssignmentCaller, AssignmentFilter, AssignmentViews, Assignments, NextAssignment,
 };

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::support::{self, PostgresFixture, event, grant, raw, rows_read, rows_read_beside, worker};
-use millstream_core::id::{EventId, ExecutionKey, Seq};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, Seq};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{ActionStore, LeaseHeartbeat, LeasePulse, SettleOutcome, Settlement};
 use millstream_store::event_log::{AppendRequest, EventLog};
 use millstream_store::execution_store::{

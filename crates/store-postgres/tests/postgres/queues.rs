@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::support::{self, PostgresFixture, event, rows_read, worker};
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::Name;
-use millstream_core::lease_policy::LeasePolicy;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::Name;
 use millstream_store::action_store::ActionStore;
 use millstream_store::event_log::{AppendRequest, EventLog};
 use millstream_store::execution_store::{CommitVerdict, ExecutionStore, LeaseGrant};
@@ -14,6 +13,7 @@ use millstream_store::housekeeping::Housekeeping;
 use millstream_store::task_board::TaskBoard;
 use millstream_store::timer_store::TimerStore;
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use millstream_workflow::lease_policy::LeasePolicy;
 
 const EACH: usize = 1_000;
 

@@ -1,11 +1,11 @@
 //! Work on a run grows neither with the number of runs nor with that of devices, whatever the statistics say.
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceAction, DeviceReport, RunInput, RunSpec, RunStepOutcome, SeatAct, SeatStatus, SeatToken,
     SelectionWeights, create_run, place_run, step_run,
 };
-use millstream_core::id::{DeviceId, DeviceKey, Name, RunId, RunKey, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, DeviceKey, Name, RunId, RunKey, TenantId};
+use millstream_model::time::Timestamp;
 use millstream_store::device_store::DeviceStore;
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::run_store::{
@@ -32,7 +32,7 @@ fn key(number: usize) -> RunKey {
 }
 
 /// Assigned to one device after the other; all but a few have ended.
-fn unit(number: usize, roster: &[millstream_core::claim::DeviceCandidate], now: Timestamp) -> RunUnit {
+fn unit(number: usize, roster: &[millstream_devices::claim::DeviceCandidate], now: Timestamp) -> RunUnit {
     let spec = RunSpec::with_defaults(Name::parse("render").unwrap(), raw("{}"));
     let turn = u64::try_from(number).unwrap();
     let weights = SelectionWeights { rank: 0.0, ..SelectionWeights::default() };

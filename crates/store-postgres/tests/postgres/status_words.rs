@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, IncidentResolution, Role};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase, IncidentResolution, Role};
 use millstream_store::status_words::{OPEN_ACTIONS, STUCK_EVENTS};
 use sqlx::{Connection, PgConnection};
 

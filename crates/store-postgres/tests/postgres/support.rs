@@ -3,18 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{
     AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{
-    AppliedEvent, EventOrigin, ExecutionState, FORMAT, StateEntry, Transition, TransitionDecision,
-};
-use millstream_core::machine::evolve;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::FailureHandling;
 use millstream_store::event_log::{
     AppendRequest, Appended, EventLog, EventSubmission, ExecutionStart, IdempotencyKey,
@@ -28,6 +23,11 @@ use millstream_store::views::{EventViews, ExecutionViews};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use millstream_testkit::eventually;
 use millstream_testkit::postgres::{self, TestDatabase};
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{
+    AppliedEvent, EventOrigin, ExecutionState, FORMAT, StateEntry, Transition, TransitionDecision,
+};
+use millstream_workflow::machine::evolve;
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 

@@ -1,11 +1,11 @@
 //! A database written by an older build: its rows are kept, and work continues.
 
 use crate::support::{self, PostgresFixture, event, grant, key, raw, worker};
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{Epoch, EventId, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{Epoch, EventId, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{ActionStore, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::execution_store::{ExecutionStore, LoadRequest, LoadVerdict, MailboxLimits};
 use millstream_store::housekeeping::Housekeeping;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use millstream_core::action::ErrorClass;
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::IncidentId;
-use millstream_core::incident::NewIncident;
-use millstream_core::status::ExecutionPhase;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::IncidentId;
+use millstream_model::incident::NewIncident;
+use millstream_model::status::ExecutionPhase;
 use millstream_store::action_store::ActionStore;
 use millstream_store::event_log::{AppendRequest, Appended, EventLog};
 use millstream_store::execution_store::LoadVerdict;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use millstream_core::status::ExecutionPhase;
+use millstream_model::status::ExecutionPhase;
 use millstream_store::action_store::{
     ActionStore, LeaseHeartbeat, LeasePulse, SettleOutcome, SettleVerdict, Settlement,
 };

@@ -1,7 +1,7 @@
 //! Stored bytes are returned unchanged.
 
-use millstream_core::id::Seq;
-use millstream_core::status::{EventStatus, ExecutionPhase};
+use millstream_model::id::Seq;
+use millstream_model::status::{EventStatus, ExecutionPhase};
 use millstream_store::StoreError;
 use millstream_store::action_store::{ActionStore, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::event_log::{AppendRequest, EventLog, EventSubmission};

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::status::ExecutionPhase;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::status::ExecutionPhase;
 use millstream_store::event_log::AppendRequest;
 use millstream_store::feed::Feed;
 use millstream_store::graph_store::{GraphRows, GraphStore, GraphViews, NodeDispatch, NodeFilter, NodeWrite};
 use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
 use millstream_store::outbox::{Outbox, ParcelLimit};
+use millstream_workflow::graph::NodeStatus;
 
 use crate::store_fixture::{self, NOW, SqliteDesk, append, execution, name, raw};
 

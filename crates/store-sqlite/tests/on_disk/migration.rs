@@ -1,8 +1,8 @@
 //! A file of the first build is migrated: no row is lost, and running work is finished.
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{EventId, Seq};
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{EventId, Seq};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_store::StoreError;
 use millstream_store::action_store::{ActionStore, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::execution_store::LoadVerdict;

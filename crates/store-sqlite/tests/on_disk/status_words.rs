@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, Role};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase, Role};
 use millstream_store::status_words::STUCK_EVENTS;
 
 use crate::store_fixture::SqliteDesk;

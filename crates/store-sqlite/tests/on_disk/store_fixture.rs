@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{AppliedEvent, EventOrigin, FORMAT, StateEntry, Transition, TransitionDecision};
-use millstream_core::machine::evolve;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{
+    DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
+};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::FailureHandling;
 use millstream_store::event_log::{
     AppendRequest, Appended, EventLog, EventSubmission, ExecutionStart, SignalSubmission,
@@ -22,6 +21,11 @@ use millstream_store::execution_store::{
     LoadVerdict, MailboxLimits, NewAction, OpenActions, SnapshotWrite,
 };
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{
+    AppliedEvent, EventOrigin, FORMAT, StateEntry, Transition, TransitionDecision,
+};
+use millstream_workflow::machine::evolve;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 pub(crate) const TTL: Duration = Duration::from_secs(15);
@@ -212,7 +216,7 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
         },
     };
     let action = NewAction {
-        key: millstream_core::id::ActionKey {
+        key: millstream_model::id::ActionKey {
             execution: key.clone(),
             seq: transition.seq,
             action: name("charge"),

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use millstream_core::status::ExecutionPhase;
+use millstream_model::status::ExecutionPhase;
 use millstream_store::StoreError;
 use millstream_store::event_log::{AppendRequest, EventLog};
 use millstream_store::housekeeping::Housekeeping;
@@ -34,7 +34,7 @@ async fn closed_store_reopens_with_its_rows() {
     assert_eq!(desk.store.schema().await.unwrap().pending, Vec::<String>::new());
     assert_eq!(accept_numbers(&desk.store).await, [1, 2]);
     assert_eq!(
-        desk.store.read_history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(),
+        desk.store.read_history(&key, millstream_model::id::Seq(0), 10).await.unwrap().entries.len(),
         2
     );
     assert_eq!(desk.store.list_actions(&key, None, 100).await.unwrap().len(), 1);
@@ -180,7 +180,7 @@ async fn tables_of_newer_sqlite_release_serve_this() {
     .await;
     store_fixture::apply(&desk.store, &key, "{}").await;
     assert_eq!(
-        desk.store.read_history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(),
+        desk.store.read_history(&key, millstream_model::id::Seq(0), 10).await.unwrap().entries.len(),
         2
     );
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::AcceptNo;
-use millstream_core::status::ExecutionPhase;
+use millstream_model::id::AcceptNo;
+use millstream_model::status::ExecutionPhase;
 use millstream_store::StoreError;
 use millstream_store::event_log::{AppendRequest, Appended, EventLog, EventSubmission};
 use millstream_store::housekeeping::Housekeeping;

@@ -1,11 +1,11 @@
 //! Commands to items, and their replies.
 
-use millstream_core::assignment::{
+use millstream_model::id::AssignmentId;
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
+use millstream_people::assignment::{
     AdoptionRefusal, ItemAggregate, ItemInput, ItemOutcome, ItemRefusal, ItemWaiter, QueueConfig,
 };
-use millstream_core::id::AssignmentId;
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
 
 use crate::assignments::OverdueItem;
 use crate::item_store::ItemRef;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::assignment::stats::{self, AssignmentTotals, AssignmentTotalsKey};
-use millstream_core::assignment::{
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::stats::{self, AssignmentTotals, AssignmentTotalsKey};
+use millstream_people::assignment::{
     AssignmentStatus, ItemAdoption, ItemAggregate, ItemChange, ItemInput, ItemStepOutcome, ItemWaiter,
     adopt_item, step_item,
 };
-use millstream_core::time::Timestamp;
 
 use super::command::{ItemCommand, ItemCommandKind, ItemReply, ValidatedAnswer};
 use super::environment::{ItemEnvironment, SubmittedAnswer};

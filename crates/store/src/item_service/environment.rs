@@ -1,11 +1,11 @@
 //! Environment of the item service: what the caller's process provides.
 
-pub use millstream_core::assignment::ItemOutcome;
-use millstream_core::assignment::{ItemLogEntry, ItemWaiter, QueueConfig};
-use millstream_core::id::{AssignmentId, ItemKey, PersonId, TenantId, WorkerId};
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AssignmentId, ItemKey, PersonId, TenantId, WorkerId};
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+pub use millstream_people::assignment::ItemOutcome;
+use millstream_people::assignment::{ItemLogEntry, ItemWaiter, QueueConfig};
 
 use crate::action_store::{SettleVerdict, Settlement};
 use crate::{StoreResult, Stores};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::assignment::ItemQueueContext;
-use millstream_core::assignment::queue::EscalationTarget;
-use millstream_core::id::{Name, TenantId};
+use millstream_model::id::{Name, TenantId};
+use millstream_people::assignment::ItemQueueContext;
+use millstream_people::assignment::queue::EscalationTarget;
 
 use crate::item_store::LoadedItem;
 use crate::queue_store::QueueView;

@@ -1,4 +1,4 @@
-//! Applies commands to items of people's work, with optimistic concurrency: load, let the pure core decide,
+//! Applies commands to items of people's work, with optimistic concurrency: load, let the pure `people` decide,
 //! commit if the version still matches, else retry. Batched: the commands of different callers share one load
 //! and one transaction.
 //!

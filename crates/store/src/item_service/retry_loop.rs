@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::ItemKey;
+use millstream_model::id::ItemKey;
 
 use super::command::{ItemCommand, ItemReply};
 use super::decided_item::DecidedItem;

@@ -1,7 +1,7 @@
 //! Commands to device runs, and their answers.
 
-use millstream_core::claim::{RunInput, RunOutcome, RunRecord, RunRefusal, RunSpec, WaitingAction};
-use millstream_core::id::{DeviceId, RunKey};
+use millstream_devices::claim::{RunInput, RunOutcome, RunRecord, RunRefusal, RunSpec, WaitingAction};
+use millstream_model::id::{DeviceId, RunKey};
 
 use super::environment::RunEnvironment;
 use super::retry_loop::perform_commands;

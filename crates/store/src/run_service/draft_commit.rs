@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::{DeviceKey, RunKey};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceKey, RunKey};
+use millstream_model::time::Timestamp;
 
 use super::environment::{RunEnvironment, WrittenRuns};
 use super::round_plan::{OutcomeReporter, RunDraft};
@@ -181,7 +181,7 @@ async fn write_units(around: &dyn RunEnvironment, units: &[RunUnit], now: Timest
 fn count_draft(draft: &RunDraft, written: &mut WrittenRuns) {
     for write in &draft.writes {
         let tenant = &write.key.tenant;
-        let key = |device: &millstream_core::id::DeviceId| DeviceKey {
+        let key = |device: &millstream_model::id::DeviceId| DeviceKey {
             tenant: tenant.clone(),
             device: device.clone(),
         };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::{RunOutcome, SelectionWeights, WaitingAction};
-use millstream_core::id::DeviceKey;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{RunOutcome, SelectionWeights, WaitingAction};
+use millstream_model::id::DeviceKey;
+use millstream_model::time::Timestamp;
 
 use super::roster_cache::RosterCache;
 use super::run_counters::RunCounters;

@@ -1,4 +1,4 @@
-//! Applies commands to device runs, with optimistic concurrency: load, let the pure core decide, commit if
+//! Applies commands to device runs, with optimistic concurrency: load, let the pure `devices` decide, commit if
 //! the version still matches, else retry. Batched: one read, one commit for many commands.
 //!
 //! Refuses: domain decisions. [`RunEnvironment`] is the environment: the stores, the time, and the settlement of the

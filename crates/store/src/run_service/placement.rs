@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceChoice, DeviceIneligibility, DeviceRoster, OccupiedSeat, RunChange, RunInput, RunRecord,
     RunStepOutcome, SeatDue, SeatOutlook, choose_device, overdue_seats, place_run, preemption_victim,
     step_run,
 };
-use millstream_core::id::{DeviceKey, RunKey, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceKey, RunKey, TenantId};
+use millstream_model::time::Timestamp;
 
 use super::command::DeviceRunCommand;
 use super::round_plan::{DraftedRun, RoundPlan, add_seat_shifts, found_no_device};

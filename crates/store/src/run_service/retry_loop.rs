@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::{DeviceCandidate, SeatDue, overdue_seats};
-use millstream_core::id::{DeviceKey, RunKey};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceCandidate, SeatDue, overdue_seats};
+use millstream_model::id::{DeviceKey, RunKey};
+use millstream_model::time::Timestamp;
 
 use super::command::{
     CreateRunReply, DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply, RunReply,

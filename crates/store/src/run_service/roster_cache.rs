@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::claim::{DeviceCandidate, DeviceReport, DeviceRoster};
-use millstream_core::id::{DeviceId, DeviceKey, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{DeviceCandidate, DeviceReport, DeviceRoster};
+use millstream_model::id::{DeviceId, DeviceKey, TenantId};
+use millstream_model::time::Timestamp;
 
 use crate::{StoreResult, Stores};
 

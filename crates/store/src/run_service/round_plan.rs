@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     self, DeviceCandidate, RunChange, RunInput, RunInputKind, RunRecord, RunRefusal, RunStepOutcome, SeatDue,
     check_self_claim, overdue_seats, step_run,
 };
-use millstream_core::id::{DeviceId, DeviceKey, RunKey, TenantId};
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, DeviceKey, RunKey, TenantId};
+use millstream_model::time::Timestamp;
 
 use super::command::{DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply};
 use super::environment::RunEnvironment;

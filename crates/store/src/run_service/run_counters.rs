@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::claim::{RunChange, SeatLossReason, SeatStatus};
+use millstream_devices::claim::{RunChange, SeatLossReason, SeatStatus};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunCounters {

@@ -7,12 +7,12 @@ mod run_environment;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceAction, RunInput, RunOutcome, RunRecord, RunRefusalReason, RunSpec, RunStepOutcome, SeatLossReason,
     SeatStatus, WaitingAction, step_run,
 };
-use millstream_core::id::{ActionKey, Epoch, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::raw::RawJson;
+use millstream_model::id::{ActionKey, Epoch, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId};
+use millstream_model::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::run_service::{
     CreateRunReply, RunEnvironment, RunOperation, RunOperationReply, RunReply,
@@ -66,7 +66,7 @@ async fn stale_roster_neither_chooses_nor_misses_devices() {
     shell.created(&[new("r1", spec())]).await;
     let first = holders(&shell.run("r1").await).remove(0).unwrap();
     let other = if first == "d0" { "d1" } else { "d0" };
-    let left = millstream_core::id::DeviceKey { tenant: TenantId::default_tenant(), device: device(other) };
+    let left = millstream_model::id::DeviceKey { tenant: TenantId::default_tenant(), device: device(other) };
     shell.stores().devices.remove_devices(&[left]).await.unwrap();
     shell.register("new", Some(1)).await;
     let run = shell.created(&[new("r2", spec())]).await.remove(0);
@@ -97,7 +97,7 @@ async fn repeated_run_creation_returns_existing_run() {
 #[tokio::test]
 async fn self_claim_race_has_one_winner() {
     let shell = RunShell::with_devices(8).await;
-    let by_hand = RunSpec { assign: millstream_core::claim::RunAssignMode::Manual, ..spec() };
+    let by_hand = RunSpec { assign: millstream_devices::claim::RunAssignMode::Manual, ..spec() };
     shell.created(&[new("r1", by_hand)]).await;
     shell.counted.take();
     let take = |number| ask("r1", RunOperation::Take { device: device(&format!("d{number}")), seat: None });

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceAction, DeviceCandidate, DeviceReport, RunInput, RunOutcome, RunRecord, RunSpec, SeatAct,
     SeatToken, SelectionWeights, WaitingAction,
 };
-use millstream_core::id::{DeviceId, DeviceKey, Name, RunId, RunKey, TenantId};
-use millstream_core::raw::RawJson;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, DeviceKey, Name, RunId, RunKey, TenantId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::Settlement;
 use millstream_store::device_store::DeviceStore;
 use millstream_store::run_service::{

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{TenantId, WorkerId};
+use millstream_model::lane::Lane;
 use tokio::time::{Instant, timeout_at};
 
 use super::stream::{EmbeddedDoorbells, EmbeddedStream, queue_of_lane};

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use millstream_core::fair::FairQueue;
-use millstream_core::id::{TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::fair::FairQueue;
+use millstream_model::id::{TenantId, WorkerId};
+use millstream_model::lane::Lane;
 use tokio::time::Instant;
 
 use crate::doorbell::{Doorbell, DoorbellDelivery, LaneStats, RedeliveryMark, StreamEntryId};
@@ -170,7 +170,7 @@ fn entry_id(lane: Lane, id: u64) -> StreamEntryId {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
+    use millstream_model::id::{ExecutionId, ExecutionKey, TenantId};
 
     use super::*;
 

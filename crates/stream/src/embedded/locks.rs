@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
-use millstream_core::mutation::{self, Mutation};
+use millstream_model::id::ExecutionKey;
+use millstream_model::mutation::{self, Mutation};
 use tokio::time::Instant;
 
 use super::stream::EmbeddedStream;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::entropy::Entropy;
-use millstream_core::lane::{LANES, Lane};
+use millstream_model::entropy::Entropy;
+use millstream_model::lane::{LANES, Lane};
 use tokio::sync::{Notify, broadcast};
 
 use super::lane::EmbeddedLaneQueue;

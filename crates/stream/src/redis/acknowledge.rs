@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use millstream_core::lane::Lane;
+use millstream_model::lane::Lane;
 
 use super::connection::RedisLink;
 use super::error_kind;

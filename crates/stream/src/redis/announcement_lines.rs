@@ -3,7 +3,7 @@
 //! `TENANT EXECUTION SEQ EVENT|-`: none of the ids may contain a space. Unreadable lines (from a newer
 //! version or a foreign publisher) are skipped: waiting callers re-read the store anyway.
 
-use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Seq, TenantId};
+use millstream_model::id::{EventId, ExecutionId, ExecutionKey, Seq, TenantId};
 
 use crate::announcement::Announcement;
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use millstream_core::id::{TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{TenantId, WorkerId};
+use millstream_model::lane::Lane;
 use redis::Pipeline;
 
 use super::acknowledge::{acknowledge_entries, group_by_lane};

@@ -1,7 +1,7 @@
 //! Entry point of the fuzz target for stream entries (`crates/fuzz`): an entry as the bytes of a reply.
 //! Unused by the product.
 
-use millstream_core::lane::Lane;
+use millstream_model::lane::Lane;
 
 use super::stream_entry::{self, RedisEntries};
 use crate::doorbell::{Doorbell, DoorbellDelivery, RedeliveryMark, StreamEntryId};

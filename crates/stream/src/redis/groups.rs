@@ -6,7 +6,7 @@
 //! A crash between creating a group and changing the generation loses that signal; the sweep of overdue
 //! events then finds the lost doorbells, later.
 
-use millstream_core::lane::Lane;
+use millstream_model::lane::Lane;
 use redis::{Pipeline, RedisResult, Value};
 
 use super::connection::RedisLink;

@@ -3,8 +3,8 @@
 //! The lane is the hash tag: on Redis Cluster, everything of a lane lives in one slot and a script may touch
 //! several of its keys.
 
-use millstream_core::id::ExecutionKey;
-use millstream_core::lane::Lane;
+use millstream_model::id::ExecutionKey;
+use millstream_model::lane::Lane;
 
 /// The one consumer group of every lane.
 pub(super) const GROUP: &str = "workers";
@@ -58,7 +58,7 @@ impl RedisKeys {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{ExecutionId, TenantId};
+    use millstream_model::id::{ExecutionId, TenantId};
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
-use millstream_core::lane::Lane;
-use millstream_core::mutation::{self, Mutation};
+use millstream_model::id::ExecutionKey;
+use millstream_model::lane::Lane;
+use millstream_model::mutation::{self, Mutation};
 use redis::{Pipeline, Value};
 
 use super::script::{RedisScript, RedisScriptCall};

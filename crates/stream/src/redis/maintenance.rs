@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
-use millstream_core::lane::Lane;
+use millstream_model::id::WorkerId;
+use millstream_model::lane::Lane;
 use redis::{Pipeline, Value};
 
 use super::keys::GROUP;

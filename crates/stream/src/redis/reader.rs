@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{TenantId, WorkerId};
+use millstream_model::lane::Lane;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{sleep, timeout};

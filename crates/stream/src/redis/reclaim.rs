@@ -11,8 +11,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
-use millstream_core::lane::{LANES, Lane};
+use millstream_model::id::WorkerId;
+use millstream_model::lane::{LANES, Lane};
 use redis::{Pipeline, RedisResult, Value};
 
 use super::acknowledge::acknowledge_entries;

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
-use millstream_core::lane::Lane;
+use millstream_model::id::WorkerId;
+use millstream_model::lane::Lane;
 use redis::Pipeline;
 
 use super::connection::RedisLink;

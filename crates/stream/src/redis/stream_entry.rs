@@ -4,8 +4,8 @@
 //! entries (another format, a foreign XADD) must not circulate forever: they are discarded by an
 //! acknowledgement, with a warning. The sweeps find the executions they referred to.
 
-use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionId, ExecutionKey, TenantId};
+use millstream_model::lane::Lane;
 use redis::Value;
 
 use super::reply;

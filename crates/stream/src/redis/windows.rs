@@ -22,8 +22,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::TenantId;
-use millstream_core::lane::Lane;
+use millstream_model::id::TenantId;
+use millstream_model::lane::Lane;
 use redis::Pipeline;
 
 use super::connection::RedisLink;

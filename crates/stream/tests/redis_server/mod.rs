@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::id::{ExecutionId, ExecutionKey, Seq, TenantId, WorkerId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionId, ExecutionKey, Seq, TenantId, WorkerId};
+use millstream_model::lane::Lane;
 use millstream_stream::announcement::Announcement;
 use millstream_stream::doorbell::{Doorbell, DoorbellReader};
 use millstream_stream::{RedisOptions, RedisStream, StreamError, StreamHandles};

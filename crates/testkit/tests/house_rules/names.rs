@@ -12,7 +12,7 @@ fn type_names_are_defined_once() {
     let sample = "pub struct Lease;\n    pub(crate) enum Told { A }\ntype Rows = ();\n\
                   // struct Commented;\nimpl Iterator for A {\n    type Item = u8;\n}\n\
                   #[cfg(test)]\nmod tests {\n    struct Fixture;\n}\ntrait Clock {}\n";
-    let sample = SourceFile::sample("crates/core/src/a.rs", sample);
+    let sample = SourceFile::sample("crates/model/src/a.rs", sample);
     let names: Vec<_> = type_definitions(&sample).into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["Lease", "Told", "Rows", "Clock"]);
 

@@ -67,7 +67,7 @@ fn comments_and_messages_have_no_pronoun_subjects() {
         (format!("let {one} = c == '\"'; let s: &'a str = \"{one}_viable\";\n"), 0),
         (format!("#[cfg(test)]\nmod tests {{\n    // {one}\n}}\n"), 0),
     ] {
-        let file = SourceFile::sample("crates/core/src/a.rs", &sample);
+        let file = SourceFile::sample("crates/model/src/a.rs", &sample);
         assert_eq!(pronoun_lines(&file).len(), count, "{sample}");
     }
     let mut found = BTreeMap::new();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use millstream_core::claim::{FormerHolding, RunAssignMode, RunLogEntry, RunSettings, SeatStatus};
+use millstream_devices::claim::{FormerHolding, RunAssignMode, RunLogEntry, RunSettings, SeatStatus};
 use serde_json::Value;
 
 use super::check::{ExecutionSeen, RunSeen, SeatSeen};

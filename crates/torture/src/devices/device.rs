@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_core::claim::{RunInputKind, SeatStatus};
+use millstream_devices::claim::{RunInputKind, SeatStatus};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};

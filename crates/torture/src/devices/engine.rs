@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use millstream_core::mutation::Mutation;
+use millstream_model::mutation::Mutation;
 use millstream_testkit::daemon::TestProcess;
 use millstream_testkit::{TestFleet, eventually, port};
 use tokio::sync::{Mutex, watch};

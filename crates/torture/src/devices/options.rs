@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use millstream_core::mutation::Mutation;
+use millstream_model::mutation::Mutation;
 
 use crate::options::{obeys_drills, parse_bug, parse_length};
 

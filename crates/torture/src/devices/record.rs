@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use millstream_core::claim::RunInputKind;
+use millstream_devices::claim::RunInputKind;
 
 /// One request about one seat. Times are milliseconds of one clock, which all devices share.
 #[derive(Debug, Clone, PartialEq, Eq)]

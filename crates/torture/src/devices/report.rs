@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::claim::{RunInputKind, SeatStatus};
+use millstream_devices::claim::{RunInputKind, SeatStatus};
 use serde_json::{Value, json};
 
 use super::check::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen, WaitKind, collect_waits};

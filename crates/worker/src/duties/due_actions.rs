@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use tokio::time::Instant;
 
 use super::periodic::{DutyError, run_once};

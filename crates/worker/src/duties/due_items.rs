@@ -1,5 +1,5 @@
 //! Expires people's work: assignments that were not started or finished in time, and items that were not done
-//! in time. `core` decides the consequence (the same person again, another person, another queue, the end).
+//! in time. `people` decides the consequence (the same person again, another person, another queue, the end).
 //!
 //! One worker at a time runs the duty, so that a fleet does not race for the same rows; it extends its turn
 //! for each batch and releases it at the end. A second worker would find nothing due.

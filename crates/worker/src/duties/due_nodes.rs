@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use millstream_core::action_queue::ActionQueue;
+use millstream_model::action_queue::ActionQueue;
 use millstream_store::execution_store::LeaseGrant;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::mutation::{self, Mutation};
+use millstream_model::mutation::{self, Mutation};
 use millstream_store::run_service::{
     self, DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply, RunReply,
 };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::graph::NodeStatus;
 use millstream_store::backlog_gauges;
+use millstream_workflow::graph::NodeStatus;
 
 use super::periodic::DutyError;
 use crate::environment::WorkerEnvironment;

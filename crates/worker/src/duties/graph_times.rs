@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 
 use super::periodic::DutyError;
 use crate::environment::WorkerEnvironment;

@@ -3,7 +3,7 @@
 //! Such an event was never rung (an ingress died between its commit and its doorbell), or its doorbell was
 //! lost. Its row says that it is undecided, which is all that this sweep needs: an event that reaches the age
 //! of `overdue`, then twice that, four times, … is rung again, unless it merely waits in a queue of its
-//! tenant that is as long. `core::overdue_sweep` computes which ages were reached since the last sweep from the time
+//! tenant that is as long. `model::overdue_sweep` computes which ages were reached since the last sweep from the time
 //! of that sweep, which is kept with the duty, so no row is marked and no position over ids is kept. One
 //! worker sweeps at a time, and no sooner than a period after the last sweep, however many workers there are.
 //! It extends its turn from page to page; if it dies the turn runs out. An unfinished sweep (a crash, a
@@ -12,9 +12,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{ExecutionKey, TenantId};
-use millstream_core::mutation::{self, Mutation};
-use millstream_core::overdue_sweep::{self, SweepBand};
+use millstream_model::id::{ExecutionKey, TenantId};
+use millstream_model::mutation::{self, Mutation};
+use millstream_model::overdue_sweep::{self, SweepBand};
 use millstream_stream::doorbell::Doorbell;
 
 use super::periodic::DutyError;

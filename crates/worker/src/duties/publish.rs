@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::TryFutureExt;
 use futures::future::join_all;
-use millstream_core::id::Name;
+use millstream_model::id::Name;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

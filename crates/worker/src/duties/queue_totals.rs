@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::metrics::gauge;
-use millstream_core::assignment::queue_totals::{QueueTotals, TotalsByQueue};
-use millstream_core::assignment::stats::{AssignmentStats, AssignmentTotals, day_of};
-use millstream_core::claim::{RunSettings, SeatStatus};
+use millstream_devices::claim::{RunSettings, SeatStatus};
+use millstream_people::assignment::queue_totals::{QueueTotals, TotalsByQueue};
+use millstream_people::assignment::stats::{AssignmentStats, AssignmentTotals, day_of};
 use tokio::sync::Mutex;
 
 use super::periodic::DutyError;
@@ -72,8 +72,8 @@ async fn record_fleet_gauges(env: &WorkerEnvironment) -> Result<(), DutyError> {
 #[cfg(test)]
 mod tests {
     use metrics_exporter_prometheus::PrometheusBuilder;
-    use millstream_core::assignment::stats::AssignmentCounter;
-    use millstream_core::id::{Name, TenantId};
+    use millstream_model::id::{Name, TenantId};
+    use millstream_people::assignment::stats::AssignmentCounter;
 
     use super::*;
 

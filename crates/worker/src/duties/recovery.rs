@@ -4,7 +4,7 @@
 //! when none can be up has died. Its leases on duties are released, so that the new process does not wait for
 //! them to run out, and its row is removed. Not for a fleet, where the list also holds live workers.
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 use millstream_store::{StoreError, Stores};
 
 use super::LEASED_DUTIES;

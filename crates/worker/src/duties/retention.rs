@@ -67,13 +67,13 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use millstream_core::assignment::{
+    use millstream_model::id::{ItemId, ItemKey, Name, TenantId, WorkerId};
+    use millstream_model::raw::RawJson;
+    use millstream_model::status::Role;
+    use millstream_model::time::Timestamp;
+    use millstream_people::assignment::{
         ItemInput, ItemQueueContext, ItemStepOutcome, NewQueueItem, QueueConfig, QueueState, step_item,
     };
-    use millstream_core::id::{ItemId, ItemKey, Name, TenantId, WorkerId};
-    use millstream_core::raw::RawJson;
-    use millstream_core::status::Role;
-    use millstream_core::time::Timestamp;
     use millstream_store::clock::Clock;
     use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
     use millstream_store::item_store::{ItemCommit, ItemRef};

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::time::Timestamp;
+use millstream_model::time::Timestamp;
 
 use super::overdue_sweep::{SweepExtent, TURN, ring_pages};
 use super::periodic::{DutyError, run_once};

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use millstream_core::entropy::Entropy;
-use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::time::Timestamp;
+use millstream_model::entropy::Entropy;
+use millstream_model::id::{DefinitionRef, ExecutionId, ExecutionKey, TenantId, WorkerId};
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::clock::{Clock, ManualClock};
 use millstream_store::event_log::{AppendRequest, Appended, EventLog, IdempotencyKey};

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::{Name, TenantId};
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{Name, TenantId};
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
 use tokio::sync::mpsc;

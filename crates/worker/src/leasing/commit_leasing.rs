@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millstream_core::id::{ExecutionKey, TenantId};
-use millstream_core::status::ActionStatus;
+use millstream_model::id::{ExecutionKey, TenantId};
+use millstream_model::status::ActionStatus;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::{ExecutionCommit, LeaseGrant};
 use tokio::time::Instant;

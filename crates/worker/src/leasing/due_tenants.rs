@@ -1,6 +1,6 @@
 //! Round robin between the tenants with due actions: chooses the queues of the next lease.
 //!
-//! Action queues belong to tenants (`core::placement`), and there may be many. The worker learns which of
+//! Action queues belong to tenants (`model::action_queue`), and there may be many. The worker learns which of
 //! them have due actions from its own commits and settlements, from doorbells for actions and, as the repair,
 //! by polling the store. A lease that finds an empty queue forgets it. The statement that leases therefore
 //! names few queues and takes turns between them; where there are more queues than it may name, they rotate.
@@ -10,8 +10,8 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::action_queue::{ActionQueue, QueueParts};
-use millstream_core::id::TenantId;
+use millstream_model::action_queue::{ActionQueue, QueueParts};
+use millstream_model::id::TenantId;
 use tokio::time::Instant;
 
 /// Minimum time between two polls of the store.
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn poll_finds_tenant_and_shared_queues() {
         let (due, now) = (DueTenants::default(), Instant::now());
-        let call = millstream_core::id::Name::parse("charge").unwrap();
+        let call = millstream_model::id::Name::parse("charge").unwrap();
         let open = vec![
             ActionQueue::engine_for_all(),
             ActionQueue::engine_of(&tenant("a")),

@@ -1,6 +1,6 @@
 //! A leased action with its lease and slot, on its way from the lease to the performers.
 
-use millstream_core::id::Name;
+use millstream_model::id::Name;
 use millstream_store::action_store::LeasedAction;
 
 use super::action_slots::WorkSlot;

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, ExecutionKey};
+use millstream_model::id::{ActionKey, ExecutionKey};
 use millstream_store::action_store::{Lease, LeaseHeartbeat as Renewal};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -285,8 +285,8 @@ impl Drop for HeldLease {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{Epoch, ExecutionId, ExecutionKey, Name, Seq, TenantId};
-    use millstream_core::raw::RawJson;
+    use millstream_model::id::{Epoch, ExecutionId, ExecutionKey, Name, Seq, TenantId};
+    use millstream_model::raw::RawJson;
 
     use super::*;
 

@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::action_queue::{ActionQueue, QueueParts};
-use millstream_core::graph::{self, HeldNodes, NodeLeaseAllowance, NodeLeaseLimits};
+use millstream_model::action_queue::{ActionQueue, QueueParts};
+use millstream_workflow::graph::{self, HeldNodes, NodeLeaseAllowance, NodeLeaseLimits};
 use tokio::sync::Notify;
 
 use crate::executors::ExecutorTable;
@@ -234,8 +234,8 @@ impl Drop for WaitsForPlace {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{Name, TenantId};
-    use millstream_core::quota::QuotaSettings;
+    use millstream_model::id::{Name, TenantId};
+    use millstream_model::quota::QuotaSettings;
 
     use super::*;
     use crate::executors::FixedExecutor;

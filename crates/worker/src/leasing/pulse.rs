@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use millstream_core::raw::RawJson;
-use millstream_core::secrets::SecretValues;
+use millstream_model::raw::RawJson;
+use millstream_model::secrets::SecretValues;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

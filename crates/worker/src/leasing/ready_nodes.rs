@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::id::ActionKey;
-use millstream_core::status::ActionStatus;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::ActionKey;
+use millstream_model::status::ActionStatus;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::{ExecutionCommit, LeaseGrant, NewAction};
 

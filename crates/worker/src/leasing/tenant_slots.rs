@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 use tokio::sync::Notify;
 
 #[derive(Debug, Default, Clone)]

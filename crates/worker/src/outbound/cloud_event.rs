@@ -1,11 +1,11 @@
 //! A graph event, or a notice of a run or an item, as a CloudEvent.
 
-use millstream_core::graph;
-use millstream_core::id::{ExecutionId, ExecutionKey, Seq};
-use millstream_core::notice::Notice;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionId, ExecutionKey, Seq};
+use millstream_model::notice::Notice;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::notices::DueNotice;
+use millstream_workflow::graph_machine;
 use serde::{Deserialize, Serialize};
 
 /// Prefix of the event types.
@@ -53,7 +53,7 @@ pub(crate) struct DispatchedAttempt {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum OutboundEvent {
-    Noticed(graph::GraphTransitionNotice),
+    Noticed(graph_machine::GraphTransitionNotice),
     Dispatched(DispatchedEvent),
 }
 
@@ -137,7 +137,7 @@ impl CloudEvent {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::TenantId;
+    use millstream_model::id::TenantId;
 
     use super::*;
 
@@ -146,7 +146,7 @@ mod tests {
             tenant: TenantId::parse("acme").unwrap(),
             execution: ExecutionId::parse("r-1").unwrap(),
         };
-        let what = OutboundEvent::Noticed(graph::GraphTransitionNotice::Failed {
+        let what = OutboundEvent::Noticed(graph_machine::GraphTransitionNotice::Failed {
             reason: Some("two nodes failed".to_owned()),
         });
         let at = Timestamp::from_millis(1_700_000_000_123);
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn notice_is_written_as_cloud_event() {
         let notice = Notice {
-            kind: millstream_core::notice::NoticeKind::RunNobodyLeft,
+            kind: millstream_model::notice::NoticeKind::RunNobodyLeft,
             subject: "r-7".to_owned(),
             at: Timestamp::from_millis(1_700_000_000_123),
             data: RawJson::from_trusted_text(r#"{"run_id":"r-7"}"#),

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn event_filter_knows_all_notices() {
-        for kind in millstream_core::notice::NoticeKind::ALL {
+        for kind in millstream_model::notice::NoticeKind::ALL {
             assert!(SinkFilter::of_types([kind.as_str()]).unwrap().accepts_type(kind.as_str()));
             assert!(
                 SinkFilter::of_types([format!("{}.*", kind.subject_kind()).as_str()])

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::stream::{self, FuturesUnordered};
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_store::outbox::{DeliveredParcel, FeedParcel, ParcelBackoff, ParcelLimit};
 use millstream_store::{StoreError, StoreResult};
 use tokio::sync::Notify;

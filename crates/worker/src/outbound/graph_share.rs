@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use millstream_core::graph::transition_notices;
-use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::log::Transition;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionKey, Seq};
+use millstream_model::time::Timestamp;
 use millstream_store::feed::{FeedContent, FeedEntry};
 use millstream_store::outbox::{DeliveredParcel, FeedParcel, SinkPosition};
 use millstream_store::views::ExecutionViews;
 use millstream_store::{StoreError, StoreResult};
+use millstream_workflow::graph_machine::transition_notices;
+use millstream_workflow::log::Transition;
 
 use super::cloud_event::{CloudEvent, DispatchedAttempt, EventPosition, OutboundEvent};
 use super::sink::Sink;
@@ -178,8 +178,8 @@ impl GraphLogReader<'_> {
 impl GraphShare {
     /// With entries of `entries[i]` events each.
     pub(crate) fn sample_share(graph: &str, attempts: u32, entries: &[usize], bytes: usize) -> Self {
-        use millstream_core::graph::GraphTransitionNotice;
-        use millstream_core::id::{ExecutionId, TenantId};
+        use millstream_model::id::{ExecutionId, TenantId};
+        use millstream_workflow::graph_machine::GraphTransitionNotice;
         let graph = ExecutionKey {
             tenant: TenantId::default_tenant(),
             execution: ExecutionId::parse(graph).unwrap(),

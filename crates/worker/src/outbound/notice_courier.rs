@@ -132,10 +132,10 @@ fn pack_notices(due: Vec<DueNotice>, source: &str, load: SinkLoad) -> Vec<Vec<(C
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::TenantId;
-    use millstream_core::notice::{Notice, NoticeKind};
-    use millstream_core::raw::RawJson;
-    use millstream_core::time::Timestamp;
+    use millstream_model::id::TenantId;
+    use millstream_model::notice::{Notice, NoticeKind};
+    use millstream_model::raw::RawJson;
+    use millstream_model::time::Timestamp;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::Name;
+use millstream_model::id::Name;
 use millstream_stream::outbound::{OutboundEntry, OutboundStream};
 
 use super::cloud_event::CloudEvent;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::id::Name;
+use millstream_model::id::Name;
 
 use super::cloud_event::CloudEvent;
 use super::event_filter::SinkFilter;

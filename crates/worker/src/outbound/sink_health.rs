@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::Name;
-use millstream_core::retry::{Jitter, RetryPolicy};
+use millstream_model::id::Name;
+use millstream_model::retry::{Jitter, RetryPolicy};
 use tokio::time::Instant;
 
 use super::sink::SinkRefusal;

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::definition::HttpMethod;
-use millstream_core::id::{Name, TenantId};
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::raw::RawJson;
 use millstream_store::clock::Clock;
+use millstream_workflow::definition::HttpMethod;
 
 use super::cloud_event::CloudEvent;
 use super::event_filter::SinkFilter;

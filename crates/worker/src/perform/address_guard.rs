@@ -1,7 +1,7 @@
 //! Address guard: the addresses that an HTTP action may reach (SSRF protection).
 //!
 //! A definition is data from users, and so is every redirect and every DNS answer.
-//! [`millstream_core::network_policy`] says which addresses are allowed; this file applies it to requests.
+//! [`millstream_model::network_policy`] says which addresses are allowed; this file applies it to requests.
 //!
 //! The check is made on the addresses that the connection then uses: names are resolved here, by the
 //! client's own resolver, and only checked addresses are handed on, so a second DNS answer cannot
@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use millstream_core::network_policy::NetworkPolicy;
+use millstream_model::network_policy::NetworkPolicy;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 

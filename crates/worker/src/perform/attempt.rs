@@ -13,19 +13,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::crash::CrashPoint;
-use millstream_core::definition::ActionSpec;
-use millstream_core::expr::StopRule;
-use millstream_core::id::TenantId;
-use millstream_core::machine::{self, ActionInput, Machine, RenderError};
-use millstream_core::program::ExecutionProgram;
-use millstream_core::quota::caps;
-use millstream_core::raw::RawJson;
-use millstream_core::schedule;
-use millstream_core::secrets::SecretValues;
+use millstream_expr::StopRule;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::crash::CrashPoint;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::TenantId;
+use millstream_model::raw::RawJson;
+use millstream_model::secrets::SecretValues;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
+use millstream_workflow::definition::ActionSpec;
+use millstream_workflow::machine::{self, ActionInput, Machine, RenderError};
+use millstream_workflow::program::ExecutionProgram;
+use millstream_workflow::{item_conclusion, quota_caps, schedule};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -205,7 +205,8 @@ async fn make_attempt(
     PerformedAttempt::Settle(match done {
         PerformOutcome::Attempt(attempt) => conclude_attempt(performer, &spec, action, attempt),
         PerformOutcome::Told(told) => {
-            let instead = program.machine().map(|machine| told.effective_spec(machine, &spec));
+            let instead =
+                program.machine().map(|machine| item_conclusion::effective_spec(&told, machine, &spec));
             conclude_attempt(performer, instead.as_deref().unwrap_or(&spec), action, told.to_attempt())
         }
         PerformOutcome::Postponed { at } => SettleOutcome::Postponed { at, error: None },
@@ -339,7 +340,7 @@ async fn perform_within(
     let limit = if is_node {
         limit
     } else {
-        caps::attempt_within(limit, &spec.kind, &performer.leasing.quotas.quota_of(tenant))
+        quota_caps::attempt_within(limit, &spec.kind, &performer.leasing.quotas.quota_of(tenant))
     };
     let started = Instant::now();
     let work = run_action(performer, spec, action, held, input, &credentials, &filled, started + limit);

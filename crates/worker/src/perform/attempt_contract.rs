@@ -1,9 +1,9 @@
 //! What every attempt sends besides its input, and what it comes to.
 
-use millstream_core::action::AttemptOutcome;
-use millstream_core::assignment::ItemOutcome;
-use millstream_core::quota::QuotaRefusal;
-use millstream_core::time::Timestamp;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::quota::QuotaRefusal;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::ItemOutcome;
 use millstream_store::action_store::LeasedAction;
 
 use crate::environment::WorkerEnvironment;

@@ -3,9 +3,9 @@
 //! The engine sees a name, JSON in and an [`AttemptOutcome`] out. It decides about leases, retries and time; an
 //! implementation of [`PerformCalls`] only does the work.
 
-use millstream_core::action::AttemptOutcome;
-use millstream_core::id::{ActionKey, Name};
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::id::{ActionKey, Name};
+use millstream_model::raw::RawJson;
 use tokio::time::Instant;
 
 use crate::leasing::pulse::AttemptPulse;

@@ -6,20 +6,21 @@
 //!
 //! A run over the quota `open_runs` of its tenant waits until there is capacity.
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::claim::{RunInput, WaitingAction};
-use millstream_core::definition::ActionTimeouts;
-use millstream_core::entropy::derived_event_id;
-use millstream_core::id::{ExecutionKey, RunId, RunKey};
-use millstream_core::machine::{ActionInput, DeviceInput};
-use millstream_core::quota::{CountedQuota, QuotaRefusal};
-use millstream_core::schedule;
+use millstream_devices::claim::{RunInput, WaitingAction};
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::entropy::derived_event_id;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{ExecutionKey, RunId, RunKey};
+use millstream_model::quota::{CountedQuota, QuotaRefusal};
 use millstream_store::action_store::LeasedAction;
 use millstream_store::run_service::{
     self, CreateRunReply, DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply,
 };
 use millstream_store::run_store::RunFilter;
 use millstream_store::{StoreError, StoreResult};
+use millstream_workflow::definition::ActionTimeouts;
+use millstream_workflow::machine::{ActionInput, DeviceInput};
+use millstream_workflow::schedule;
 
 use super::attempt_contract::PerformOutcome;
 use super::emit::store_unavailable;

@@ -3,17 +3,18 @@
 //! The event's id is derived from the action's key, so that an attempt after a lost answer creates no second
 //! event.
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::entropy::{derived_event_id, signal_id};
-use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
-use millstream_core::log::EventOrigin;
-use millstream_core::machine::{EmitInput, EmitTo, check_correlation};
-use millstream_core::program::ExecutionProgram;
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::entropy::{derived_event_id, signal_id};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
+use millstream_model::raw::RawJson;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::event_log::{AppendRequest, Appended, EventSubmission, SignalSubmission};
 use millstream_store::{StoreError, StoreResult};
 use millstream_stream::doorbell::Doorbell;
+use millstream_workflow::log::EventOrigin;
+use millstream_workflow::machine::{EmitInput, EmitTo, check_correlation};
+use millstream_workflow::program::ExecutionProgram;
 use serde::Serialize;
 
 use super::attempt_contract::AttemptCredentials;

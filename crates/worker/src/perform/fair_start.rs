@@ -7,8 +7,8 @@
 //!
 //! This is not the limit of attempts under way: that is the number of slots.
 
-use millstream_core::fair::{FairQueue, TenantWeights};
-use millstream_core::id::TenantId;
+use millstream_model::fair::{FairQueue, TenantWeights};
+use millstream_model::id::TenantId;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
-use millstream_core::id::ExecutionKey;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ExecutionKey;
+use millstream_model::raw::RawJson;
 use millstream_rpc::blob;
 use millstream_store::graph_store::GraphViews;
 use millstream_store::{StoreError, StoreResult};

@@ -1,12 +1,13 @@
 //! `http`: one outgoing request, with the address guard at every hop.
 //!
 //! No system proxies (they would bypass the address check), no automatic redirects (each hop is checked and
-//! counted here), a bounded answer. [`super::http_answer`] interprets the answer; `core` decides about retries.
+//! counted here), a bounded answer. [`super::http_answer`] interprets the answer; `workflow` decides about retries.
 
 use std::error::Error;
 use std::sync::Arc;
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Certificate, Client, Method, Response, StatusCode};
 use url::Url;

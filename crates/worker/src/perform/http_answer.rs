@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::definition::StatusPattern;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_workflow::definition::StatusPattern;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, DATE, ETAG, HeaderMap, LAST_MODIFIED, LOCATION, RETRY_AFTER};
 use serde::Serialize;

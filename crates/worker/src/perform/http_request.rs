@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::action::AttemptOutcome;
-use millstream_core::definition::{HttpMethod, StatusPattern};
-use millstream_core::raw::RawJson;
-use millstream_core::secrets::SecretHoles;
-use millstream_core::time::Timestamp;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::raw::RawJson;
+use millstream_model::secrets::SecretHoles;
+use millstream_model::time::Timestamp;
+use millstream_workflow::definition::{HttpMethod, StatusPattern};
 
 use super::attempt_contract::AttemptCredentials;
 

@@ -1,10 +1,10 @@
 //! The worker's side of people items: settles the action that waits for an item's end, and announces the
 //! change.
 
-use millstream_core::assignment::ItemWaiter;
-use millstream_core::entropy;
-use millstream_core::id::{AssignmentId, WorkerId};
-use millstream_core::time::Timestamp;
+use millstream_model::entropy;
+use millstream_model::id::{AssignmentId, WorkerId};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::ItemWaiter;
 use millstream_store::action_store::Settlement;
 use millstream_store::item_service::{self, ItemEnvironment, ItemOutcome, WrittenItems};
 use millstream_store::{StoreError, StoreResult, Stores};

@@ -1,8 +1,8 @@
 //! `log`: one line in the worker's own log, with the key of the action beside it.
 
-use millstream_core::action::AttemptOutcome;
-use millstream_core::id::ActionKey;
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::id::ActionKey;
+use millstream_model::raw::RawJson;
 
 use crate::action_log::write_log_line;
 

@@ -9,16 +9,16 @@
 
 use std::time::Duration;
 
-use millstream_core::action::AttemptOutcome;
-use millstream_core::graph::{self, ExecutorAnswer, NodeInput, NodePerformer, NodeStatus, NodeToken};
-use millstream_core::quota::caps;
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::raw::RawJson;
 use millstream_rpc::client::CallFailure;
 use millstream_rpc::read::{self, NodeAnswer, NodeQuestion};
 use millstream_rpc::write;
 use millstream_store::StoreResult;
 use millstream_store::action_store::{LeaseOrigin, LeasedAction};
 use millstream_store::graph_store::{ExecutorLogText, NodeFilter};
+use millstream_workflow::graph::{self, ExecutorAnswer, NodeInput, NodePerformer, NodeStatus, NodeToken};
+use millstream_workflow::quota_caps;
 use tokio::time::Instant;
 
 use super::attempt_contract::{AttemptCredentials, PerformOutcome};
@@ -116,7 +116,7 @@ async fn call_executor(
         return Ok(PerformOutcome::Postponed { at: performer.env.now() });
     }
     let started = Instant::now();
-    let call_limit = caps::call_within(limit, &performer.leasing.quotas.quota_of(&key.tenant));
+    let call_limit = quota_caps::call_within(limit, &performer.leasing.quotas.quota_of(&key.tenant));
     let called = tokio::select! {
         biased;
         called = performer.nodes.execute_node(&place.target, request, started + call_limit) => called,
@@ -177,7 +177,7 @@ async fn wait_for_place(
     action: &LeasedAction,
     held: &HeldLease,
     input: &NodeInput,
-) -> std::result::Result<ExecutorPlace, millstream_core::time::Timestamp> {
+) -> std::result::Result<ExecutorPlace, millstream_model::time::Timestamp> {
     let tenant = &action.lease.key.execution.tenant;
     let wanted = NodeRequirements { role: &input.role, labels: &input.labels, avoid: &input.avoid };
     let begun = Instant::now();

@@ -1,9 +1,9 @@
 //! What all attempts at graph nodes share: the record of the dispatch, and the answer of a failed attempt.
 
-use millstream_core::graph::{ExecutorAnswer, NodeInput, NodeStatus};
 use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::graph_store::{DispatchContext, NodeDispatch};
+use millstream_workflow::graph::{ExecutorAnswer, NodeInput, NodeStatus};
 
 use super::performer::ActionPerformer;
 use crate::executors::ExecutorPlace;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::action::AttemptOutcome;
-use millstream_core::definition::ParentClose;
-use millstream_core::graph::{NodeInput, NodeSpec, NodeStatus};
-use millstream_core::machine::StartInput;
-use millstream_core::raw::RawJson;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::raw::RawJson;
 use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::graph_store::DispatchContext;
+use millstream_workflow::definition::ParentClose;
+use millstream_workflow::graph::{NodeInput, NodeSpec, NodeStatus};
+use millstream_workflow::machine::StartInput;
 
 use super::attempt_contract::{AttemptCredentials, PerformOutcome};
 use super::node_attempt::{failed_answer, record_dispatch};

@@ -1,12 +1,14 @@
 //! Turns the outcome of an attempt into a settlement: the worker's side of [`millstream_store::outcome`].
 
-use millstream_core::action::{self, ActionConclusion, ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::definition::ActionSpec;
-use millstream_core::raw::RawJson;
-use millstream_core::schedule;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::action_store::{AfterFailure, LeasedAction, SettleOutcome};
 use millstream_store::outcome::{self, ActionAttempt};
+use millstream_workflow::action::{self, ActionConclusion};
+use millstream_workflow::definition::ActionSpec;
+use millstream_workflow::schedule;
 
 use super::performer::ActionPerformer;
 use crate::metrics;

@@ -7,20 +7,21 @@
 
 use std::time::Duration;
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::definition::ParentClose;
-use millstream_core::entropy::derived_event_id;
-use millstream_core::graph::{ExecutorAnswer, NodeInput, NodeStatus};
-use millstream_core::id::{ActionKey, ExecutionKey, Name};
-use millstream_core::log::EventOrigin;
-use millstream_core::machine::{ActionInput, ReturnInput};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, ExecutionPhase};
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::entropy::derived_event_id;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{ActionKey, ExecutionKey, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, ExecutionPhase};
 use millstream_store::StoreResult;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction, SettleVerdict, Settlement};
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::views::{ActionRecord, ExecutionView};
 use millstream_stream::doorbell::Doorbell;
+use millstream_workflow::definition::ParentClose;
+use millstream_workflow::graph::{ExecutorAnswer, NodeInput, NodeStatus};
+use millstream_workflow::log::EventOrigin;
+use millstream_workflow::machine::{ActionInput, ReturnInput};
 use serde::Serialize;
 
 use super::attempt_contract::PerformOutcome;
@@ -148,7 +149,7 @@ fn node_answer(node: &NodeInput, child: &ReturnInput, attempt: AttemptOutcome) -
     AttemptOutcome::Success { result: RawJson::from_value(&answer) }
 }
 
-fn waiting_action(view: &ActionRecord, definition: millstream_core::id::DefinitionRef) -> LeasedAction {
+fn waiting_action(view: &ActionRecord, definition: millstream_model::id::DefinitionRef) -> LeasedAction {
     LeasedAction {
         lease: Lease { key: view.key.clone(), epoch: view.epoch },
         event_id: view.event_id,

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::definition::ActionSpec;
-use millstream_core::machine::{ActionInput, CallInput, HttpInput};
-use millstream_core::secrets::{self, MissingSecret, SecretValues};
-use millstream_core::time::Timestamp;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::secrets::{self, MissingSecret, SecretValues};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
+use millstream_workflow::definition::ActionSpec;
+use millstream_workflow::machine::{ActionInput, CallInput, HttpInput};
 use tokio::time::Instant;
 
 use super::attempt_contract::{AttemptCredentials, PerformOutcome};

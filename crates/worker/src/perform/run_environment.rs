@@ -3,9 +3,9 @@
 
 use std::sync::atomic::Ordering;
 
-use millstream_core::claim::{RunOutcome, SelectionWeights, WaitingAction};
-use millstream_core::id::{ActionKey, DefinitionRef, ExecutionKey};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{RunOutcome, SelectionWeights, WaitingAction};
+use millstream_model::id::{ActionKey, DefinitionRef, ExecutionKey};
+use millstream_model::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction, Settlement};
 use millstream_store::run_service::{RosterCache, RunCounters, RunEnvironment, WrittenRuns};
 use millstream_store::views::ActionRecord;

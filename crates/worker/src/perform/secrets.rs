@@ -6,10 +6,11 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Once};
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::id::{Name, TenantId};
-use millstream_core::machine::ActionInput;
-use millstream_core::secrets::SecretValues;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::secrets::SecretValues;
+use millstream_workflow::machine::ActionInput;
 
 /// Source of secrets. A tenant can only read its own.
 #[async_trait::async_trait]

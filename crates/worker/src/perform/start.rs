@@ -9,24 +9,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::definition::ParentClose;
-use millstream_core::entropy::derived_event_id;
-use millstream_core::expr::{ExprBudget, StopRule};
-use millstream_core::graph::{GraphSpec, graph_check_bytes};
-use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name};
-use millstream_core::log::{EventOrigin, ExecutionParent};
-use millstream_core::machine::{self, ActionInput, CreationError, FirstTransition, Machine, StartInput};
-use millstream_core::program::ExecutionProgram;
-use millstream_core::quota::{CountedQuota, QuotaRefusal};
-use millstream_core::raw::RawJson;
-use millstream_core::schedule;
-use millstream_core::status::ExecutionStatus;
+use millstream_expr::{ExprBudget, StopRule};
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::entropy::derived_event_id;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{EventId, ExecutionId, ExecutionKey, Name};
+use millstream_model::quota::{CountedQuota, QuotaRefusal};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ExecutionStatus;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_rpc::graph_start::{self, GraphStart, INLINE_CHECK_BYTES};
 use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::event_log::{AppendRequest, Appended, EventSubmission, ExecutionStart};
+use millstream_workflow::definition::ParentClose;
+use millstream_workflow::graph::{GraphSpec, graph_check_bytes};
+use millstream_workflow::log::{EventOrigin, ExecutionParent};
+use millstream_workflow::machine::{self, ActionInput, CreationError, FirstTransition, Machine, StartInput};
+use millstream_workflow::program::ExecutionProgram;
+use millstream_workflow::schedule;
 use sha2::{Digest, Sha256};
 
 use super::attempt_contract::{AttemptCredentials, PerformOutcome};
@@ -45,7 +46,7 @@ pub(crate) async fn perform_start(
     action: &LeasedAction,
     input: StartInput,
     credentials: &AttemptCredentials,
-    timeouts: &millstream_core::definition::ActionTimeouts,
+    timeouts: &millstream_workflow::definition::ActionTimeouts,
 ) -> PerformOutcome {
     let left = schedule::remaining_time(timeouts, action.ready_at, performer.env.now());
     let (close, wanted) = (input.parent_close, ChildStart::Execution(input));

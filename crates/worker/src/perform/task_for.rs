@@ -12,20 +12,21 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
-use millstream_core::assignment::{AdoptionRefusal, ItemInput, ItemStatus, ItemWaiter};
-use millstream_core::definition::{ActionKind, ActionTimeouts};
-use millstream_core::entropy::derived_event_id;
-use millstream_core::id::{ActionKey, ExecutionKey, ItemId, ItemKey, Name};
-use millstream_core::machine::{ActionInput, TaskForInput};
-use millstream_core::problem::ValidationProblem;
-use millstream_core::quota::{CountedQuota, QuotaRefusal};
-use millstream_core::schedule;
-use millstream_core::status::ActionStatus;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::entropy::derived_event_id;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{ActionKey, ExecutionKey, ItemId, ItemKey, Name};
+use millstream_model::problem::ValidationProblem;
+use millstream_model::quota::{CountedQuota, QuotaRefusal};
+use millstream_model::status::ActionStatus;
+use millstream_people::assignment::{AdoptionRefusal, ItemInput, ItemStatus, ItemWaiter};
 use millstream_store::action_store::LeasedAction;
 use millstream_store::item_service::{ItemCommand, ItemReply, apply_commands};
 use millstream_store::item_store::{ImportVerdict, ItemRef};
 use millstream_store::{StoreError, StoreResult};
+use millstream_workflow::definition::{ActionKind, ActionTimeouts};
+use millstream_workflow::machine::{ActionInput, TaskForInput};
+use millstream_workflow::schedule;
 
 use super::attempt_contract::PerformOutcome;
 use super::emit::store_unavailable;

@@ -1,6 +1,6 @@
 //! W3C trace context: the request that an action makes is a child of the event that caused it.
 
-use millstream_core::entropy::Entropy;
+use millstream_model::entropy::Entropy;
 
 /// `traceparent` for an outgoing request. Without a valid parent a new trace begins.
 pub(crate) fn child_traceparent(parent: Option<&str>, entropy: &dyn Entropy) -> String {

@@ -1,9 +1,9 @@
 //! `wait`: a delay until a given time.
 
-use millstream_core::action::AttemptOutcome;
-use millstream_core::machine::WaitInput;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::attempt::AttemptOutcome;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_workflow::machine::WaitInput;
 
 use super::attempt_contract::PerformOutcome;
 

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use millstream_core::definition::HttpMethod;
-use millstream_core::machine::WebhookInput;
-use millstream_core::raw::RawJson;
-use millstream_core::secrets::{self, MissingSecret, SecretValues};
-use millstream_core::time::Timestamp;
+use millstream_model::raw::RawJson;
+use millstream_model::secrets::{self, MissingSecret, SecretValues};
+use millstream_model::time::Timestamp;
+use millstream_workflow::definition::HttpMethod;
+use millstream_workflow::machine::WebhookInput;
 use serde::Serialize;
 use sha2::Sha256;
 
@@ -70,7 +70,7 @@ pub(crate) fn signature_headers(
 
 /// Without a full stop, the separator in the signed text.
 fn message_id(key: &str) -> String {
-    let id = millstream_core::entropy::derived_event_id(&format!("webhook {key}"));
+    let id = millstream_model::entropy::derived_event_id(&format!("webhook {key}"));
     format!("msg_{}", id.0.simple())
 }
 

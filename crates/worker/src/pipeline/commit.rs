@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use millstream_core::crash::CrashPoint;
+use millstream_model::crash::CrashPoint;
 use millstream_rpc::evaluation_pool::PoolClosed;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{CommitVerdict, ExecutionCommit};

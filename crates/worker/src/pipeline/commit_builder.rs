@@ -7,20 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::action::{
-    self, ActionConclusion, ActionFailure, AttemptOutcome, ErrorClass, FailureConsequence,
-};
-use millstream_core::graph;
-use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
-use millstream_core::lease_policy::LeasePolicy;
-use millstream_core::log::{
-    ActionPlan, AppliedEvent, ArmedTimer, EventOutcome, ExecutionState, MailboxEvent, PlannedAction,
-    VisitDecisions,
-};
-use millstream_core::machine::{self, ActionInput, Machine, SnapshotDecision};
-use millstream_core::program::ExecutionProgram;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_rpc::graph_rows::{self, GraphBlobWrite};
 use millstream_store::action_store::FailureHandling;
 use millstream_store::event_log::EventSubmission;
@@ -28,6 +19,15 @@ use millstream_store::execution_store::{
     ActionRelation, DecidedEvent, EventVerdict, ExecutionCommit, NewAction, OpenActions, SnapshotWrite,
 };
 use millstream_store::outcome;
+use millstream_workflow::action::{self, ActionConclusion, FailureConsequence};
+use millstream_workflow::graph_machine;
+use millstream_workflow::lease_policy::LeasePolicy;
+use millstream_workflow::log::{
+    ActionPlan, AppliedEvent, ArmedTimer, EventOutcome, ExecutionState, MailboxEvent, PlannedAction,
+    VisitDecisions,
+};
+use millstream_workflow::machine::{self, ActionInput, Machine, SnapshotDecision};
+use millstream_workflow::program::ExecutionProgram;
 
 /// The execution's state before the turn.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ pub(crate) fn build_commit(
 
 #[derive(Default)]
 struct TurnRows {
-    transitions: Vec<millstream_core::log::Transition>,
+    transitions: Vec<millstream_workflow::log::Transition>,
     decided: Vec<DecidedEvent>,
     timers: Vec<ArmedTimer>,
     actions: Vec<NewAction>,
@@ -446,7 +446,7 @@ fn snapshot_write(before: &StateBeforeTurn, after: &ExecutionState) -> SnapshotW
     let since = u32::try_from(after.seq.0.saturating_sub(before.snapshot_seq.0)).unwrap_or(u32::MAX);
     let due = match &after.graph {
         Some(_) if after.phase.is_ended() => SnapshotDecision::Write,
-        Some(graph) => graph::snapshot_due(graph.nodes.len(), since),
+        Some(graph) => graph_machine::snapshot_due(graph.nodes.len(), since),
         None => machine::snapshot_due(after.context_bytes(), since),
     };
     match due {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use millstream_core::batch_pacing::{BatchPacing, InFlightBatch, decide_batch_start};
-use millstream_core::id::{ExecutionKey, TenantId};
+use millstream_model::batch_pacing::{BatchPacing, InFlightBatch, decide_batch_start};
+use millstream_model::id::{ExecutionKey, TenantId};
 use millstream_stream::doorbell::{Doorbell, DoorbellDelivery, RedeliveryMark, StreamEntryId};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

@@ -7,15 +7,15 @@
 //! their turn in between. An event that exceeds the time limit of the pool is undecided and counts under the
 //! poison rule.
 
-use millstream_core::expr::STEP_UNITS;
-use millstream_core::id::AcceptNo;
-use millstream_core::log::{UnfinishedReason, VisitDecisions};
-use millstream_core::machine;
-use millstream_core::program::ExecutionProgram;
-use millstream_core::status::PauseState;
-use millstream_core::visit_limits::VisitLimits;
+use millstream_expr::STEP_UNITS;
+use millstream_model::id::AcceptNo;
+use millstream_model::status::PauseState;
 use millstream_rpc::evaluation_pool::{EvaluationPool, PoolClosed};
 use millstream_store::execution_store::{ExecutionCommit, LoadedExecution, PageRemainder};
+use millstream_workflow::log::{UnfinishedReason, VisitDecisions};
+use millstream_workflow::machine;
+use millstream_workflow::program::ExecutionProgram;
+use millstream_workflow::visit_limits::VisitLimits;
 
 use super::commit_builder::{self, LogLine, StateBeforeTurn};
 use super::decider::MailboxDecider;

@@ -4,9 +4,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use millstream_core::id::ExecutionKey;
-use millstream_core::status::ExecutionPhase;
-use millstream_core::time::Timestamp;
+use millstream_model::id::ExecutionKey;
+use millstream_model::status::ExecutionPhase;
+use millstream_model::time::Timestamp;
 
 /// Upper bound per period; further graphs are not measured.
 const MOST: usize = 4096;

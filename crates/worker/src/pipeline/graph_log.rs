@@ -1,8 +1,8 @@
 //! Log lines and metrics of graph nodes, written once, after the commit.
 
-use millstream_core::graph::{NodeChange, NodeStatus};
-use millstream_core::status::ExecutionPhase;
+use millstream_model::status::ExecutionPhase;
 use millstream_store::execution_store::ExecutionCommit;
+use millstream_workflow::graph::{NodeChange, NodeStatus};
 
 use super::ended_graphs::EndedGraphs;
 use crate::metrics;

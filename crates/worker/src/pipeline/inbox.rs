@@ -5,7 +5,7 @@
 //! visit (their event may be younger than what the visit loaded), and undecided ones are kept and retried
 //! together.
 //!
-//! Ready executions wait in a fair queue over tenants ([`millstream_core::fair`]): the backlog of one tenant
+//! Ready executions wait in a fair queue over tenants ([`millstream_model::fair`]): the backlog of one tenant
 //! does not delay the others. A large visit takes long, so the executions of tenants with few of them go in
 //! an extra visit beside it: before a backlog is taken ([`Inbox::take_beside_backlog`]), and while all visit
 //! slots are in use ([`Inbox::take_newcomers`]).
@@ -20,8 +20,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use millstream_core::fair::{FairQueue, TenantWeights};
-use millstream_core::id::{ExecutionKey, TenantId};
+use millstream_model::fair::{FairQueue, TenantWeights};
+use millstream_model::id::{ExecutionKey, TenantId};
 use millstream_stream::doorbell::StreamEntryId;
 use tokio::time::Instant;
 

@@ -8,18 +8,18 @@
 
 use std::sync::Arc;
 
-use millstream_core::action::ErrorClass;
-use millstream_core::id::{AcceptNo, IncidentId};
-use millstream_core::incident::NewIncident;
-use millstream_core::log::{ExecutionState, MailboxEvent, MailboxState as KeptAs};
-use millstream_core::machine;
-use millstream_core::program::ExecutionProgram;
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{AcceptNo, IncidentId};
+use millstream_model::incident::NewIncident;
 use millstream_rpc::blob;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{
     CachedVersion, LoadRequest, LoadVerdict, LoadedExecution, PageRemainder,
 };
 use millstream_store::intervention::ExecutionPause;
+use millstream_workflow::log::{ExecutionState, MailboxEvent, MailboxState as KeptAs};
+use millstream_workflow::machine;
+use millstream_workflow::program::ExecutionProgram;
 use tokio::time::Instant;
 
 use super::decider::MailboxDecider;
@@ -288,11 +288,11 @@ pub(crate) fn cut_mailbox(loaded: &mut LoadedExecution) -> CommitSharing {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId};
-    use millstream_core::log::EventOrigin;
-    use millstream_core::raw::RawJson;
-    use millstream_core::status::PauseState;
-    use millstream_core::time::Timestamp;
+    use millstream_model::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId};
+    use millstream_model::raw::RawJson;
+    use millstream_model::status::PauseState;
+    use millstream_model::time::Timestamp;
+    use millstream_workflow::log::EventOrigin;
 
     use super::*;
 

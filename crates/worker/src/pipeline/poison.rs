@@ -14,10 +14,10 @@
 //! execution is paused until an operator retries or cancels it. A busy lock, an unavailable service and a
 //! drain never count.
 
-use millstream_core::action::ErrorClass;
-use millstream_core::id::{EventId, ExecutionKey, IncidentId};
-use millstream_core::incident::NewIncident;
-use millstream_core::mutation::{self, Mutation};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::{EventId, ExecutionKey, IncidentId};
+use millstream_model::incident::NewIncident;
+use millstream_model::mutation::{self, Mutation};
 use millstream_store::intervention::EventBurial;
 
 use super::inbox::{MailboxVisit, RetryReason, SuspectAttempt, VisitOutcome, VisitSuspicion};

@@ -11,8 +11,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use millstream_core::id::{AcceptNo, ExecutionKey};
-use millstream_core::status::{ActionStatus, ExecutionPhase};
+use millstream_model::id::{AcceptNo, ExecutionKey};
+use millstream_model::status::{ActionStatus, ExecutionPhase};
 use millstream_store::execution_store::{
     CommitVerdict, EventVerdict, ExecutionCommit, OpenActions, PageRemainder,
 };

@@ -19,8 +19,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use millstream_core::id::ExecutionKey;
-use millstream_core::mutation::{self, Mutation};
+use millstream_model::id::ExecutionKey;
+use millstream_model::mutation::{self, Mutation};
 use millstream_stream::doorbell::StreamEntryId;
 
 use super::decider::MailboxDecider;
@@ -154,7 +154,7 @@ async fn decide_alone(
     effects: &mut PostCommit,
 ) {
     let (mut attempt, mut conflicts) = (attempt, 0);
-    for _ in 0..worker.options.mailbox.events {
+    for _ in 0..decider.env.options.mailbox.events {
         let Some(mut found) = load::load_visits(decider, visits, &[0], ends).await.pop() else {
             if ends[0] == Some(VisitOutcome::Answered) {
                 effects.notifications.forget_mailbox(&visits[0].execution);

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::TenantId;
-use millstream_core::overdue_sweep::{DoorbellDelays, QueueingDelays};
+use millstream_model::id::TenantId;
+use millstream_model::overdue_sweep::{DoorbellDelays, QueueingDelays};
 
 #[derive(Debug, Default)]
 pub(crate) struct QueueingTimes(Mutex<DoorbellDelays>);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_stream::StreamError;
 use millstream_stream::doorbell::{DoorbellReader, FullTenants};
 use tokio::sync::mpsc;

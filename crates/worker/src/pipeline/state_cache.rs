@@ -7,8 +7,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use lru::LruCache;
-use millstream_core::id::{AcceptNo, ExecutionKey};
-use millstream_core::log::ExecutionState;
+use millstream_model::id::{AcceptNo, ExecutionKey};
+use millstream_workflow::log::ExecutionState;
 
 /// Cost of an entry besides its context.
 const OVERHEAD: usize = 512;
@@ -63,10 +63,11 @@ fn state_cost(state: &ExecutionState) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{ExecutionId, Name, Seq, TenantId};
-    use millstream_core::log::{ExecutionContext, FORMAT};
-    use millstream_core::status::ExecutionPhase;
-    use millstream_core::time::Timestamp;
+    use millstream_model::context::ExecutionContext;
+    use millstream_model::id::{ExecutionId, Name, Seq, TenantId};
+    use millstream_model::status::ExecutionPhase;
+    use millstream_model::time::Timestamp;
+    use millstream_workflow::log::FORMAT;
 
     use super::*;
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use millstream_core::id::TenantId;
+use millstream_model::id::TenantId;
 
 #[derive(Debug, Default)]
 pub(crate) struct TenantShares(HashMap<TenantId, TenantShare>);

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_core::id::ExecutionKey;
+use millstream_model::id::ExecutionKey;
 use millstream_stream::locks::LockToken;
 
 use super::inbox::{MailboxVisit, RetryReason, VisitOutcome};

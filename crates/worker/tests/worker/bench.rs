@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_core::definition::{self, SourceFormat};
-use millstream_core::entropy::{self, Entropy};
-use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
-use millstream_core::log::EventOrigin;
-use millstream_core::machine::{self, Machine};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, ExecutionStatus};
-use millstream_core::time::Timestamp;
+use millstream_model::document::SourceFormat;
+use millstream_model::entropy::{self, Entropy};
+use millstream_model::id::{EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{EventStatus, ExecutionStatus};
+use millstream_model::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::definition_store::NewDefinition;
@@ -24,6 +22,9 @@ use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use millstream_worker::outbound::Sink;
 use millstream_worker::{PerformNodes, WorkerDeps, WorkerFailure, WorkerOptions, run_worker};
+use millstream_workflow::definition_parser;
+use millstream_workflow::log::EventOrigin;
+use millstream_workflow::machine::{self, Machine};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -199,7 +200,7 @@ impl WorkerBench {
     }
 
     pub(crate) async fn define_for(&self, tenant: &TenantId, yaml: &str) {
-        let definition = definition::parse(yaml, SourceFormat::Yaml).expect("a valid definition");
+        let definition = definition_parser::parse(yaml, SourceFormat::Yaml).expect("a valid definition");
         let new = NewDefinition {
             name: definition.name().clone(),
             dialect: 1,
@@ -219,7 +220,7 @@ impl WorkerBench {
         let name = Name::parse(definition).unwrap();
         let stored =
             self.stores.definitions.get_definition(&tenant, &name, None).await.unwrap().expect("defined");
-        let parsed = definition::parse(&stored.source, SourceFormat::Json).unwrap();
+        let parsed = definition_parser::parse(&stored.source, SourceFormat::Json).unwrap();
         let compiled = Machine::compile(parsed).unwrap();
         let start = self.new_event(&key, "millstream.start", "null");
         let (applied, state) =

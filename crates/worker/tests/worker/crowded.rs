@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use millstream_core::id::{ExecutionKey, Name};
-use millstream_core::lane::Lane;
-use millstream_core::status::{ActionStatus, ExecutionStatus};
+use millstream_model::id::{ExecutionKey, Name};
+use millstream_model::lane::Lane;
+use millstream_model::status::{ActionStatus, ExecutionStatus};
 use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_stream::doorbell::Doorbell;

@@ -1,9 +1,9 @@
 //! From a doorbell to a decision: order, batches, rejection, deferral, cancellation.
 
-use millstream_core::action::ErrorClass;
-use millstream_core::id::IncidentId;
-use millstream_core::incident::NewIncident;
-use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_model::error_class::ErrorClass;
+use millstream_model::id::IncidentId;
+use millstream_model::incident::NewIncident;
+use millstream_model::status::{EventStatus, ExecutionStatus};
 use millstream_store::intervention::ExecutionPause;
 
 use crate::bench::{COUNTER, WorkerBench, key};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DevicePolicy, DeviceReport, RunSettings, SeatBackoff, SeatFailureKind, SeatState, SeatStatus,
 };
-use millstream_core::id::{DeviceId, ExecutionKey, Name, TenantId};
-use millstream_core::status::ExecutionStatus;
+use millstream_model::id::{DeviceId, ExecutionKey, Name, TenantId};
+use millstream_model::status::ExecutionStatus;
 use millstream_store::run_store::{RunFilter, StoredRun};
 use millstream_testkit::eventually;
 use millstream_worker::WorkerOptions;

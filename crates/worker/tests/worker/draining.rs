@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_model::status::{ActionStatus, EventStatus};
 use millstream_testkit::sink::SinkAnswer;
 use millstream_testkit::{TestSink, eventually};
 
@@ -61,7 +61,7 @@ async fn drain_finishes_running_action() {
     drained.await.unwrap();
     assert_eq!(bench.event(go).await.status, EventStatus::Completed);
     assert!(
-        bench.stores.workers.list_workers(millstream_core::time::Timestamp::EPOCH).await.unwrap().is_empty()
+        bench.stores.workers.list_workers(millstream_model::time::Timestamp::EPOCH).await.unwrap().is_empty()
     );
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use millstream_core::graph::NodeStatus;
-use millstream_core::id::{Name, TenantId};
-use millstream_core::network_policy::NetworkPolicy;
+use millstream_model::id::{Name, TenantId};
+use millstream_model::network_policy::NetworkPolicy;
 use millstream_store::executor_store::RegisteredExecutor;
 use millstream_store::graph_store::NodeView;
 use millstream_worker::WorkerOptions;
+use millstream_workflow::graph::NodeStatus;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 

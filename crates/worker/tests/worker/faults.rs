@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use millstream_core::entropy::{Entropy, random_unit};
-use millstream_core::status::ExecutionStatus;
+use millstream_model::entropy::{Entropy, random_unit};
+use millstream_model::status::ExecutionStatus;
 
 use crate::bench::{WorkerBench, key};
 use crate::faulty::{self, FaultHook, FaultyCall, ServiceFault};

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
-use millstream_core::assignment::NewQueueItem;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, RunKey, TenantId, WorkerId};
-use millstream_core::lane::Lane;
-use millstream_core::overdue_sweep::SweepBand;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::action_queue::ActionQueue;
+use millstream_model::id::{DefinitionRef, EventId, ExecutionKey, Name, RunKey, TenantId, WorkerId};
+use millstream_model::lane::Lane;
+use millstream_model::overdue_sweep::SweepBand;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::NewQueueItem;
 use millstream_store::action_store::{
     ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, SettledBatch, Settlement,
 };

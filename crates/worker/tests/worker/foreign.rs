@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use millstream_core::id::{Name, TenantId};
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::id::{Name, TenantId};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_store::Stores;
 use millstream_store::definition_store::NewDefinition;
 use millstream_store_memory::MemoryStore;

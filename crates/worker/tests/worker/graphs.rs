@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use millstream_core::graph::{GraphSpec, NodeStatus};
-use millstream_core::id::{ExecutionKey, Name};
-use millstream_core::status::ExecutionStatus;
+use millstream_model::id::{ExecutionKey, Name};
+use millstream_model::status::ExecutionStatus;
 use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::graph_start::{self, GraphStart};
 use millstream_rpc::proto::{self, ExecuteNodeRequest, ExecuteNodeResponse};
@@ -17,6 +16,7 @@ use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use millstream_worker::executors::FixedExecutor;
 use millstream_worker::{PerformNodes, WorkerOptions};
+use millstream_workflow::graph::{GraphSpec, NodeStatus};
 use tokio::time::Instant;
 
 use crate::bench::{WorkerBench, key};

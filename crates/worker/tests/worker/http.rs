@@ -1,6 +1,6 @@
 //! HTTP actions and the addresses that they may reach.
 
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_model::status::{ActionStatus, EventStatus};
 use millstream_testkit::certificates::TlsFront;
 use millstream_testkit::sink::SinkAnswer;
 use millstream_testkit::{TestCa, TestSink};

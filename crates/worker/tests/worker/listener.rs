@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_core::entropy::Entropy;
-use millstream_core::id::Name;
+use millstream_model::entropy::Entropy;
+use millstream_model::id::Name;
 use millstream_worker::outbound::{CloudEvent, Sink, SinkFilter, SinkLoad, SinkRefusal};
 
 /// What the sink does with a batch.

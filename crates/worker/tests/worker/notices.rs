@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millstream_core::assignment::{self, ItemQueueContext, NewQueueItem, QueueConfig, QueueState};
-use millstream_core::claim::{RunInput, RunSpec, RunStepOutcome, SeatOutlook, create_run, step_run};
-use millstream_core::definition::SourceFormat;
-use millstream_core::id::{ItemId, ItemKey, Name, RunId, RunKey, TenantId, WorkerId};
-use millstream_core::raw::RawJson;
+use millstream_devices::claim::{RunInput, RunSpec, RunStepOutcome, SeatOutlook, create_run, step_run};
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{ItemId, ItemKey, Name, RunId, RunKey, TenantId, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_people::assignment::{self, ItemQueueContext, NewQueueItem, QueueConfig, QueueState};
 use millstream_store::item_store::{ItemCommit, ItemRef};
 use millstream_store::run_store::{ExpectedVersion, RunVerdict, RunWrite};
 use millstream_testkit::eventually;
@@ -31,7 +31,7 @@ async fn write(
     bench: &WorkerBench,
     key: &RunKey,
     expected: ExpectedVersion,
-    change: millstream_core::claim::RunChange,
+    change: millstream_devices::claim::RunChange,
 ) {
     let (run, log, unheard) = (change.run, change.log, change.unheard);
     let write = RunWrite { key: key.clone(), expected, run, log, unheard, settlement: None };

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millstream_core::graph::transition_notices;
-use millstream_core::id::{ExecutionKey, Seq};
+use millstream_model::id::{ExecutionKey, Seq};
 use millstream_store::feed::FeedContent;
 use millstream_testkit::eventually;
 use millstream_worker::WorkerOptions;
 use millstream_worker::outbound::{CloudEvent, SinkFilter, SinkLoad};
+use millstream_workflow::graph_machine::transition_notices;
 
 use crate::bench::{WorkerBench, key};
 use crate::graphs::{create, desk, options, passed};

@@ -1,19 +1,18 @@
 //! Actions performed by people: an item is created, supervised, reported, taken over, and withdrawn.
 
-use millstream_core::assignment::{
+use millstream_model::document::SourceFormat;
+use millstream_model::entropy;
+use millstream_model::id::{
+    AssignmentId, Epoch, EventId, ExecutionKey, ItemId, ItemKey, Name, PersonId, TenantId, WorkerId,
+};
+use millstream_model::problem::ValidationProblem;
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, ExecutionStatus};
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::{
     AssignmentStatus, ItemAggregate, ItemAssignment, ItemInput, ItemStatus, ItemWaiter, NewQueueItem,
     QueueConfig,
 };
-use millstream_core::definition::{self, SourceFormat};
-use millstream_core::entropy;
-use millstream_core::id::{
-    AssignmentId, Epoch, EventId, ExecutionKey, ItemId, ItemKey, Name, PersonId, TenantId, WorkerId,
-};
-use millstream_core::machine::Machine;
-use millstream_core::problem::ValidationProblem;
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, ExecutionStatus};
-use millstream_core::time::Timestamp;
 use millstream_store::action_store::Settlement;
 use millstream_store::assignments::{AssignmentCaller, ItemFilter, NextAssignment};
 use millstream_store::incidents::{IncidentFilter, IncidentStatus, IncidentView};
@@ -25,6 +24,8 @@ use millstream_store::item_store::ItemRef;
 use millstream_store::{StoreResult, Stores};
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
+use millstream_workflow::definition_parser;
+use millstream_workflow::machine::Machine;
 
 use crate::bench::WorkerBench;
 use crate::faulty::{self, FaultyCall, ServiceFault};
@@ -97,7 +98,8 @@ impl ItemEnvironment for PeopleDesk<'_> {
 
 impl<'a> PeopleDesk<'a> {
     fn of(bench: &'a WorkerBench, source: &str) -> Self {
-        let machine = Machine::compile(definition::parse(source, SourceFormat::Yaml).unwrap()).unwrap();
+        let machine =
+            Machine::compile(definition_parser::parse(source, SourceFormat::Yaml).unwrap()).unwrap();
         Self { bench, machine, name: WorkerId::parse("desk").unwrap() }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_store::intervention::{DecisionRecord, RetryVerdict};
 use millstream_testkit::TestSink;
 use millstream_testkit::sink::SinkAnswer;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millstream_core::id::EventId;
-use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_model::id::EventId;
+use millstream_model::status::{EventStatus, ExecutionStatus};
 use millstream_stream::{EmbeddedStream, StreamHandles};
 use millstream_testkit::eventually;
 use millstream_worker::WorkerOptions;

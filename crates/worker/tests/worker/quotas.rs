@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use millstream_core::assignment::{NewQueueItem, QueueConfig};
-use millstream_core::definition::SourceFormat;
-use millstream_core::graph::NodeStatus;
-use millstream_core::id::{ExecutionId, ExecutionKey, ItemId, Name, TenantId};
-use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{ExecutionId, ExecutionKey, ItemId, Name, TenantId};
+use millstream_model::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
+use millstream_model::raw::RawJson;
+use millstream_model::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_people::assignment::{NewQueueItem, QueueConfig};
 use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_store::assignments::ItemFilter;
@@ -20,6 +19,7 @@ use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use millstream_testkit::sink::SinkAnswer;
 use millstream_worker::{PerformNodes, WorkerOptions};
+use millstream_workflow::graph::NodeStatus;
 use serde_json::json;
 use tokio::time::Instant;
 

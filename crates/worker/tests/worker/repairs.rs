@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_model::status::{EventStatus, ExecutionStatus};
 use millstream_store::intervention::{DecisionRecord, RetryVerdict};
 use millstream_stream::locks::LockToken;
 use millstream_testkit::sink::SinkAnswer;
@@ -21,7 +21,7 @@ async fn until(flag: &AtomicBool) {
 }
 
 /// A commit with a decision about `execution`.
-fn concerns(call: &FaultyCall<'_>, execution: &millstream_core::id::ExecutionKey) -> bool {
+fn concerns(call: &FaultyCall<'_>, execution: &millstream_model::id::ExecutionKey) -> bool {
     matches!(call, FaultyCall::Commit(batch) if batch.iter().any(|commit| commit.execution == *execution))
 }
 
@@ -94,7 +94,7 @@ struct NoLocks;
 impl millstream_stream::locks::ExecutionLocks for NoLocks {
     async fn acquire_locks(
         &self,
-        _keys: &[millstream_core::id::ExecutionKey],
+        _keys: &[millstream_model::id::ExecutionKey],
         _token: &LockToken,
         _ttl: Duration,
     ) -> millstream_stream::StreamResult<Vec<bool>> {
@@ -103,7 +103,7 @@ impl millstream_stream::locks::ExecutionLocks for NoLocks {
 
     async fn extend_locks(
         &self,
-        _keys: &[millstream_core::id::ExecutionKey],
+        _keys: &[millstream_model::id::ExecutionKey],
         _token: &LockToken,
         _ttl: Duration,
     ) -> millstream_stream::StreamResult<Vec<bool>> {
@@ -112,7 +112,7 @@ impl millstream_stream::locks::ExecutionLocks for NoLocks {
 
     async fn release_locks(
         &self,
-        _keys: &[millstream_core::id::ExecutionKey],
+        _keys: &[millstream_model::id::ExecutionKey],
         _token: &LockToken,
     ) -> millstream_stream::StreamResult<()> {
         Err(millstream_stream::StreamError::Unavailable("no locks".to_owned()))
@@ -126,7 +126,7 @@ struct LossyLocks(Arc<dyn millstream_stream::locks::ExecutionLocks>);
 impl millstream_stream::locks::ExecutionLocks for LossyLocks {
     async fn acquire_locks(
         &self,
-        keys: &[millstream_core::id::ExecutionKey],
+        keys: &[millstream_model::id::ExecutionKey],
         token: &LockToken,
         ttl: Duration,
     ) -> millstream_stream::StreamResult<Vec<bool>> {
@@ -136,7 +136,7 @@ impl millstream_stream::locks::ExecutionLocks for LossyLocks {
 
     async fn extend_locks(
         &self,
-        keys: &[millstream_core::id::ExecutionKey],
+        keys: &[millstream_model::id::ExecutionKey],
         token: &LockToken,
         ttl: Duration,
     ) -> millstream_stream::StreamResult<Vec<bool>> {
@@ -145,7 +145,7 @@ impl millstream_stream::locks::ExecutionLocks for LossyLocks {
 
     async fn release_locks(
         &self,
-        keys: &[millstream_core::id::ExecutionKey],
+        keys: &[millstream_model::id::ExecutionKey],
         token: &LockToken,
     ) -> millstream_stream::StreamResult<()> {
         self.0.release_locks(keys, token).await

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::{EventId, ExecutionKey, Seq, WorkerId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionKey, Seq, WorkerId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::execution_store::{
     CommitVerdict, ExecutionCommit, ExecutionStore, LeaseGrant, LoadRequest, LoadVerdict, MailboxLimits,

@@ -1,6 +1,6 @@
 //! Timers: fired, cancelled, stale, and the execution's own timeout.
 
-use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_model::status::{EventStatus, ExecutionStatus};
 
 use crate::bench::WorkerBench;
 
@@ -48,7 +48,7 @@ async fn stale_timer_event_is_ignored() {
     let pay = bench.post(&key, "pay", "null").await;
     // No worker yet: the timer fires behind `pay`, and both are decided in one turn.
     let expire = millstream_testkit::eventually(std::time::Duration::from_secs(10), || async {
-        let id = millstream_core::entropy::event_id(bench.now(), &*bench.entropy);
+        let id = millstream_model::entropy::event_id(bench.now(), &*bench.entropy);
         let fired = bench.stores.timers.fire_due(&[id], bench.now()).await.unwrap();
         if fired.is_empty() { Err("not due yet") } else { Ok(id) }
     })

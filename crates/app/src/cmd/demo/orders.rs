@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
-use millstream_core::status::EventStatus;
+use millstream_model::status::EventStatus;
 use serde_json::json;
 
 use crate::client::ApiClient;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
+use millstream_model::id::{ExecutionId, ExecutionKey, TenantId};
 use millstream_store::Stores;
 use millstream_store::views::EventFilter;
 use millstream_worker::replay::{ReplayUntil, replay_execution};
@@ -46,7 +46,7 @@ pub(super) async fn collect_facts(
         }
     }
     let mut undecided = 0;
-    for status in millstream_core::status::EventStatus::ALL.iter().filter(|status| !status.is_final()) {
+    for status in millstream_model::status::EventStatus::ALL.iter().filter(|status| !status.is_final()) {
         let filter = EventFilter { status: Some(*status), ..EventFilter::default() };
         undecided += stores.event_views.list_events(&tenant, &filter, None, 1000).await?.len();
     }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use millstream_core::graph::{GraphSpec, InvalidGraph, read_graph, validate_graph};
-use millstream_core::problem::ValidationProblems;
+use millstream_model::problem::ValidationProblems;
+use millstream_workflow::graph::{GraphSpec, InvalidGraph, read_graph, validate_graph};
 use serde_json::json;
 
 use crate::failure::{CommandFailure, ExitCode};

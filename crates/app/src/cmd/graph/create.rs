@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use millstream_core::graph::read_graph;
+use millstream_workflow::graph::read_graph;
 use reqwest::Method;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -54,7 +54,7 @@ fn request_body(graph: &RawValue, id: Option<&str>) -> Result<BTreeMap<String, B
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::definition::SourceFormat;
+    use millstream_model::document::SourceFormat;
 
     use super::*;
 

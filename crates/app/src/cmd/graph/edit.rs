@@ -1,7 +1,7 @@
 //! `millstream graph edit ID FILE`: change the shape of a graph that runs.
 
 use anyhow::{Result, bail};
-use millstream_core::graph::{GraphEdit, read_patch};
+use millstream_workflow::graph::{GraphEdit, read_patch};
 use reqwest::Method;
 
 use super::check::problems_failure;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use millstream_core::graph::NodeStatus;
-use millstream_core::graph::draw::{NodeSketch, draw_ascii, draw_svg};
+use millstream_workflow::graph::NodeStatus;
+use millstream_workflow::graph::draw::{NodeSketch, draw_ascii, draw_svg};
 use serde_json::{Value, json};
 
 use super::path;

@@ -1,6 +1,6 @@
 //! One-line summaries of graphs.
 
-use millstream_core::graph::NodeStatus;
+use millstream_workflow::graph::NodeStatus;
 use serde_json::Value;
 
 use crate::output::plain_text;

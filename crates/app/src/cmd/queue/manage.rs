@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use millstream_core::definition::SourceFormat;
+use millstream_model::document::SourceFormat;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 

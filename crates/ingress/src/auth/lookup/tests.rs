@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicUsize;
 
 use futures::future::join_all;
-use millstream_core::id::TenantId;
-use millstream_core::status::Role;
+use millstream_model::id::TenantId;
+use millstream_model::status::Role;
 use millstream_store::clock::StoreClock;
 use millstream_store::key_store::{KeyChoice, KeyFilter, KeyId, KeyPlace, KeyRotation, NewKey};
 use millstream_store_memory::MemoryStore;

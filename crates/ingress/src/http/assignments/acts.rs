@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::assignment::input::ItemInputKind;
-use millstream_core::assignment::limits::MAX_ANSWER_BYTES;
-use millstream_core::assignment::{ItemAggregate, ItemInput};
-use millstream_core::id::AssignmentId;
-use millstream_core::permission::Permission;
+use millstream_model::id::AssignmentId;
+use millstream_model::permission::Permission;
+use millstream_people::assignment::input::ItemInputKind;
+use millstream_people::assignment::limits::MAX_ANSWER_BYTES;
+use millstream_people::assignment::{ItemAggregate, ItemInput};
 
 use super::next::required_person;
 use super::views::AssignmentOut;

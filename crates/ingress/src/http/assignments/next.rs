@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use millstream_core::assignment::select::PersonIdleReason;
-use millstream_core::id::{Name, PersonId};
-use millstream_core::permission::Permission;
-use millstream_core::raw::RawJson;
+use millstream_model::id::{Name, PersonId};
+use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
+use millstream_people::assignment::select::PersonIdleReason;
 use millstream_store::assignments::{AssignedWork, NextAssignment};
 use serde::Serialize;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::assignment::ItemInput;
-use millstream_core::id::{AssignmentId, PersonId};
-use millstream_core::permission::Permission;
+use millstream_model::id::{AssignmentId, PersonId};
+use millstream_model::permission::Permission;
+use millstream_people::assignment::ItemInput;
 use millstream_store::item_store::ItemRef;
 use serde::Serialize;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
-use millstream_core::id::{ItemId, Name, PersonId};
-use millstream_core::permission::Permission;
+use millstream_model::id::{ItemId, Name, PersonId};
+use millstream_model::permission::Permission;
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_store::assignments::AssignmentFilter;
 use millstream_store::item_store::ItemRef;
 

@@ -1,9 +1,9 @@
 //! JSON view of an assignment.
 
-use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
-use millstream_core::id::{AssignmentId, ItemId, Name, PersonId};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{AssignmentId, ItemId, Name, PersonId};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::{AssignmentStatus, ItemAssignment};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::claim::{SeatDue, SeatProgress, SeatStatus, SeatToken, next_due};
-use millstream_core::id::{Name, RunId};
-use millstream_core::permission::Permission;
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{SeatDue, SeatProgress, SeatStatus, SeatToken, next_due};
+use millstream_model::id::{Name, RunId};
+use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use serde::Serialize;
 
 use crate::auth::TenantCaller;

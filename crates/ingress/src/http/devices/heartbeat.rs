@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::{SeatProgress, SeatStatus, SeatToken};
-use millstream_core::id::RunId;
-use millstream_core::permission::Permission;
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{SeatProgress, SeatStatus, SeatToken};
+use millstream_model::id::RunId;
+use millstream_model::permission::Permission;
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::auth::TenantCaller;

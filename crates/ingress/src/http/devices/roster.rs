@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use millstream_core::claim::DeviceCandidate;
-use millstream_core::id::DeviceId;
-use millstream_core::permission::Permission;
-use millstream_core::status::PauseState;
+use millstream_devices::claim::DeviceCandidate;
+use millstream_model::id::DeviceId;
+use millstream_model::permission::Permission;
+use millstream_model::status::PauseState;
 
 use super::views::{DeviceOut, NewDeviceRequest};
 use crate::auth::TenantCaller;

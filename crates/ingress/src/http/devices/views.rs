@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::DeviceCandidate;
-use millstream_core::id::{DeviceId, Name};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::DeviceCandidate;
+use millstream_model::id::{DeviceId, Name};
+use millstream_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::devices::registration::DeviceRegistration;

@@ -11,7 +11,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 
 use super::assignments::DeviceAssignmentsOut;
 use crate::auth::TenantCaller;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 
 use super::views::GraphOut;
 use crate::auth::TenantCaller;

@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::graph::{GraphOptions, GraphSpec, NodeSpec};
-use millstream_core::id::ExecutionId;
-use millstream_core::permission::Permission;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ExecutionId;
+use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::{GraphOptions, GraphSpec, NodeSpec};
 use serde::Deserialize;
 
 use super::json;

@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::graph::NodeEdit;
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
+use millstream_workflow::graph::NodeEdit;
 
 use super::json;
 use super::views::{GraphEditAcceptedOut, GraphEditedOut};

@@ -1,8 +1,8 @@
 //! Strict decoding of the JSON that describes graphs; every fault carries its path.
 
-use millstream_core::graph::{GraphSpec, NodeEdit, NodeSpec};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::raw::RawJson;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::raw::RawJson;
+use millstream_workflow::graph::{GraphSpec, NodeEdit, NodeSpec};
 use serde::de::DeserializeOwned;
 
 use crate::http::edited_input::without_place;

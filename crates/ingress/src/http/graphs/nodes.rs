@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::graph::{NodeId, NodeStatus};
-use millstream_core::id::Name;
-use millstream_core::permission::Permission;
+use millstream_model::id::Name;
+use millstream_model::permission::Permission;
 use millstream_store::graph_store::{LogView, NodeFilter};
+use millstream_workflow::graph::{NodeId, NodeStatus};
 
 use super::views::{NodeLogOut, NodeOut};
 use crate::auth::TenantCaller;

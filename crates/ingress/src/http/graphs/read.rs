@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::id::AcceptNo;
-use millstream_core::permission::Permission;
+use millstream_model::id::AcceptNo;
+use millstream_model::permission::Permission;
 
 use super::views::{GraphOut, GraphStatus};
 use crate::auth::TenantCaller;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::graph::limits::MAX_RESULT_BYTES;
-use millstream_core::graph::{NodeStatus, NodeToken};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 use millstream_rpc::read::MAX_ERROR_CHARS;
 use millstream_store::action_store::OutcomeDemand;
+use millstream_workflow::graph::limits::MAX_RESULT_BYTES;
+use millstream_workflow::graph::{NodeStatus, NodeToken};
 use serde::Serialize;
 
 use super::edits::decode_edits;

@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use millstream_core::graph::{GraphOptions, NodeEdit, NodeId, NodeStatus};
-use millstream_core::id::{EventId, ExecutionId};
-use millstream_core::raw::RawJson;
-use millstream_core::status::ExecutionStatus;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{EventId, ExecutionId};
+use millstream_model::raw::RawJson;
+use millstream_model::status::ExecutionStatus;
+use millstream_model::time::Timestamp;
 use millstream_rpc::blob;
 use millstream_rpc::unreadable::StoredFormError;
 use millstream_store::graph_store::{LogView, NodeView};
+use millstream_workflow::graph::{GraphOptions, NodeEdit, NodeId, NodeStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::graphs::find::FoundGraph;

@@ -11,11 +11,11 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use millstream_core::graph::GraphTransitionNotice;
-use millstream_core::id::{ExecutionId, Seq};
-use millstream_core::permission::Permission;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionId, Seq};
+use millstream_model::permission::Permission;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::time::Timestamp;
+use millstream_workflow::graph_machine::GraphTransitionNotice;
 use serde::Serialize;
 
 use crate::auth::TenantCaller;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::assignment::{ItemLogEntry, ItemStatus};
-use millstream_core::id::{ItemId, ItemKey, Name};
-use millstream_core::permission::Permission;
+use millstream_model::id::{ItemId, ItemKey, Name};
+use millstream_model::permission::Permission;
+use millstream_people::assignment::{ItemLogEntry, ItemStatus};
 use millstream_store::assignments::{ItemFilter, ItemView};
 use millstream_store::item_store::{ItemRef, LoadedItem};
 

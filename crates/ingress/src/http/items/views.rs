@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::assignment::agreement::AnswerAgreement;
-use millstream_core::assignment::{ItemAggregate, ItemStatus, QueueItem};
-use millstream_core::id::{ExecutionId, ItemId, Name};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ExecutionId, ItemId, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::agreement::AnswerAgreement;
+use millstream_people::assignment::{ItemAggregate, ItemStatus, QueueItem};
 use serde::Serialize;
 
 use crate::http::assignments::views::AssignmentOut;

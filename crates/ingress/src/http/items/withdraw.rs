@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::assignment::ItemInput;
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
+use millstream_people::assignment::ItemInput;
 
 use super::read::parse_item_key;
 use super::views::ItemDetailOut;

@@ -1,4 +1,4 @@
-//! Creates and rotates API keys. `millstream_core::key_grant` decides which keys a key may issue.
+//! Creates and rotates API keys. `millstream_model::key_grant` decides which keys a key may issue.
 //!
 //! The caller's key is read from the store again before it issues a key: a key that was just revoked, and
 //! that this process still has in its cache, cannot issue another one.
@@ -10,15 +10,15 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::duration;
-use millstream_core::id::TenantId;
-use millstream_core::key_grant::{
+use millstream_model::duration;
+use millstream_model::id::TenantId;
+use millstream_model::key_grant::{
     KeyBindingRefusal, KeyGrantRefusal, KeyIssuer, KeyPredecessor, KeyRelation, bind_key, check_key_name,
 };
-use millstream_core::permission::Permission;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::status::Role;
-use millstream_core::time::Timestamp;
+use millstream_model::permission::Permission;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::status::Role;
+use millstream_model::time::Timestamp;
 use millstream_store::key_secret::KeySecret;
 use millstream_store::key_store::{KeyId, KeyRotation, KeyView, NewKey};
 use serde::Serialize;

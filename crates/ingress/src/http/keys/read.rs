@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use millstream_core::id::TenantId;
-use millstream_core::permission::Permission;
-use millstream_core::status::Role;
-use millstream_core::time::Timestamp;
+use millstream_model::id::TenantId;
+use millstream_model::permission::Permission;
+use millstream_model::status::Role;
+use millstream_model::time::Timestamp;
 use millstream_store::key_store::{KeyFilter, KeyId, KeyPlace, KeyView};
 use serde::Serialize;
 

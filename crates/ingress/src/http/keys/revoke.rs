@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::permission::Permission;
+use millstream_model::permission::Permission;
 use millstream_store::key_store::KeyChoice;
 
 use super::issue::{confirm_caller, find_managed};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::assignment::QueueState;
-use millstream_core::assignment::select::PersonProfile;
-use millstream_core::id::{Name, PersonId};
-use millstream_core::permission::Permission;
-use millstream_core::quota::CountedQuota;
+use millstream_model::id::{Name, PersonId};
+use millstream_model::permission::Permission;
+use millstream_model::quota::CountedQuota;
+use millstream_people::assignment::QueueState;
+use millstream_people::assignment::select::PersonProfile;
 use serde::Serialize;
 
 use crate::auth::TenantCaller;

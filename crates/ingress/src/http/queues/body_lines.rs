@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, BodyDataStream};
 use bytes::{Buf, Bytes, BytesMut};
 use futures::StreamExt;
-use millstream_core::quota::{QuotaName, QuotaRefusal, QuotaSourced};
+use millstream_model::quota::{QuotaName, QuotaRefusal, QuotaSourced};
 use tokio::time::Instant;
 
 use crate::refusal::{RefusalKind, RequestRefusal};

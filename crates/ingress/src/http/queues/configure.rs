@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::definition::SourceFormat;
-use millstream_core::id::Name;
-use millstream_core::permission::Permission;
-use millstream_core::quota::CountedQuota;
-use millstream_core::time::Timestamp;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::Name;
+use millstream_model::permission::Permission;
+use millstream_model::quota::CountedQuota;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::{QueueConfig, QueueState};
 use millstream_store::queue_store::{PutQueue, QueueView};
 use serde::Serialize;
 

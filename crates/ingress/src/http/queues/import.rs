@@ -9,10 +9,10 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use millstream_core::id::ItemId;
-use millstream_core::permission::Permission;
-use millstream_core::quota::QuotaName;
-use millstream_core::raw::RawJson;
+use millstream_model::id::ItemId;
+use millstream_model::permission::Permission;
+use millstream_model::quota::QuotaName;
+use millstream_model::raw::RawJson;
 use serde::Serialize;
 
 use super::body_lines::{BodyLine, BodyLines};

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::assignment::NewQueueItem;
-use millstream_core::assignment::item::ItemOverrides;
-use millstream_core::assignment::limits::{MAX_OVERLAP, MAX_PRIORITY, MAX_SKILLS};
-use millstream_core::id::{ItemId, Name, TenantId};
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{ItemId, Name, TenantId};
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::NewQueueItem;
+use millstream_people::assignment::item::ItemOverrides;
+use millstream_people::assignment::limits::{MAX_OVERLAP, MAX_PRIORITY, MAX_SKILLS};
 
 use crate::http::fields::{JsonFields, parse_whole_number};
 use crate::people::importing::{UnreadableItem, derive_item_id};

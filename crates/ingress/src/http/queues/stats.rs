@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use millstream_core::assignment::ItemStatus;
-use millstream_core::assignment::stats::{AssignmentStats, AssignmentTotals, day_of};
-use millstream_core::id::{Name, PersonId};
-use millstream_core::permission::Permission;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{Name, PersonId};
+use millstream_model::permission::Permission;
+use millstream_model::time::Timestamp;
+use millstream_people::assignment::ItemStatus;
+use millstream_people::assignment::stats::{AssignmentStats, AssignmentTotals, day_of};
 use millstream_store::assignments::TotalsFilter;
 use serde::Serialize;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceAction, RunInputKind, SeatFailure, SeatFailureKind, SeatProgress, SeatToken,
 };
-use millstream_core::id::{DeviceId, Name};
-use millstream_core::permission::Permission;
-use millstream_core::raw::RawJson;
+use millstream_model::id::{DeviceId, Name};
+use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 
 use crate::auth::TenantCaller;
 use crate::devices::acts::{self, DeviceActRequest, DeviceActor, MAX_NOTE, SeatStanding};

@@ -7,11 +7,11 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::claim::{CreatingDevice, DevicePolicy, RunAssignMode, RunSettingsOverrides, RunSpec};
-use millstream_core::id::{DeviceId, Name, RunId};
-use millstream_core::permission::Permission;
-use millstream_core::problem::ValidationProblem as Fault;
-use millstream_core::raw::RawJson;
+use millstream_devices::claim::{CreatingDevice, DevicePolicy, RunAssignMode, RunSettingsOverrides, RunSpec};
+use millstream_model::id::{DeviceId, Name, RunId};
+use millstream_model::permission::Permission;
+use millstream_model::problem::ValidationProblem as Fault;
+use millstream_model::raw::RawJson;
 use serde::Deserialize;
 
 use super::views::RunOut;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::RunInput;
-use millstream_core::id::DeviceId;
-use millstream_core::permission::Permission;
+use millstream_devices::claim::RunInput;
+use millstream_model::id::DeviceId;
+use millstream_model::permission::Permission;
 use millstream_store::run_service::RunOperation;
 
 use super::acts::read_seat;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::claim::{RunLogEntry, SeatStatus};
-use millstream_core::id::{ExecutionId, Name};
-use millstream_core::permission::Permission;
+use millstream_devices::claim::{RunLogEntry, SeatStatus};
+use millstream_model::id::{ExecutionId, Name};
+use millstream_model::permission::Permission;
 use millstream_store::run_store::{RunEntry, RunFilter, StoredRun};
 use serde::Serialize;
 

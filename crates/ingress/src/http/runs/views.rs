@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     FormerHolding, RunAssignMode, RunRecord, RunSeat, RunSettings, SeatFailure, SeatFailureKind,
     SeatLossReason, SeatProgress, SeatState, SeatStatus, SeatToken, next_due,
 };
-use millstream_core::id::{DeviceId, ExecutionId, Name, RunId, Seq};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, ExecutionId, Name, RunId, Seq};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 use millstream_store::run_store::StoredRun;
 use serde::Serialize;
 

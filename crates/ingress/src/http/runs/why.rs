@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::claim::{RunInputKind, SeatStatus};
-use millstream_core::id::{RunId, RunKey};
-use millstream_core::permission::Permission;
+use millstream_devices::claim::{RunInputKind, SeatStatus};
+use millstream_model::id::{RunId, RunKey};
+use millstream_model::permission::Permission;
 use millstream_store::run_store::RunEntry;
 use serde::Serialize;
 

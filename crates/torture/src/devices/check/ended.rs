@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::SeatStatus;
+use millstream_devices::claim::SeatStatus;
 
 use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen};
 

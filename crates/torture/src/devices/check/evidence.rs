@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use millstream_core::claim::{FormerHolding, RunAssignMode, RunLogEntry, RunSettings, SeatStatus};
+use millstream_devices::claim::{FormerHolding, RunAssignMode, RunLogEntry, RunSettings, SeatStatus};
 
 use super::{ended, history, settled, tokens, unowned};
 use crate::devices::record::DeviceRecordState;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::claim::{MAX_PREVIOUS, RunInputKind, RunLogEntry, SeatStatus, replay_seats, table};
+use millstream_devices::claim::{MAX_PREVIOUS, RunInputKind, RunLogEntry, SeatStatus, replay_seats, table};
 
 use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen, SeatSeen};
 use super::tenure::{SeatTenure, seat_tenures};

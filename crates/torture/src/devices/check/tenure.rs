@@ -1,6 +1,6 @@
 //! Holders of a seat over time, according to a log.
 
-use millstream_core::claim::{RunInputKind, RunLogEntry, SeatLossReason, SeatStatus};
+use millstream_devices::claim::{RunInputKind, RunLogEntry, SeatLossReason, SeatStatus};
 
 /// One assignment of one seat.
 #[derive(Debug, Clone, PartialEq, Eq)]

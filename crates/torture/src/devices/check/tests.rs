@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     DeviceAction, RunInput, RunInputKind, SeatFailure, SeatFailureKind, SeatLossReason, SeatOutlook,
     SeatStatus, SeatToken,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::claim::{RunInputKind, SeatLossReason, SeatStatus};
+use millstream_devices::claim::{RunInputKind, SeatLossReason, SeatStatus};
 
 use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen};
 use super::tenure::{SeatTenure, seat_tenures};

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{RunAssignMode, RunInputKind, RunLogEntry, SeatStatus};
-use millstream_core::time::Timestamp;
+use millstream_devices::claim::{RunAssignMode, RunInputKind, RunLogEntry, SeatStatus};
+use millstream_model::time::Timestamp;
 
 use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen};
 

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use millstream_core::definition::{self, SourceFormat};
-use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionId, TenantId};
-use millstream_core::log::MailboxState;
-use millstream_core::status::PauseState;
-use millstream_core::time::Timestamp;
+use millstream_model::document::SourceFormat;
+use millstream_model::id::{AcceptNo, DefinitionRef, ExecutionId, TenantId};
+use millstream_model::status::PauseState;
+use millstream_model::time::Timestamp;
+use millstream_workflow::definition_parser;
+use millstream_workflow::log::MailboxState;
 use uuid::Uuid;
 
-use millstream_core::log::EventOrigin;
+use millstream_workflow::log::EventOrigin;
 
 use super::*;
 
@@ -62,7 +63,7 @@ fn execution() -> ExecutionKey {
 
 impl TurnCase {
     fn new() -> Self {
-        let definition = definition::parse(DEFINITION, SourceFormat::Yaml).unwrap();
+        let definition = definition_parser::parse(DEFINITION, SourceFormat::Yaml).unwrap();
         let machine = Machine::compile(definition).unwrap();
         let (_, state) =
             machine::create_execution(&machine, id(1), &RawJson::null(), Timestamp::EPOCH).unwrap();

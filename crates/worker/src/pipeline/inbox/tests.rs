@@ -1,7 +1,7 @@
 //! Tests of the inbox: order of visits, retries and hand-back.
 
-use millstream_core::id::{ExecutionId, TenantId};
-use millstream_core::lane::Lane;
+use millstream_model::id::{ExecutionId, TenantId};
+use millstream_model::lane::Lane;
 
 use super::*;
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{
+use millstream_devices::claim::{
     CreatingDevice, DeviceAction, RunChange, RunInput, RunInputKind, RunRecord, RunSeat, RunSettings,
     RunSpec, RunStepOutcome, SeatAct as ClaimAct, SeatProgress, SeatState, create_run, step_run,
 };
-use millstream_core::id::{DeviceId, Name};
-use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
+use millstream_model::id::{DeviceId, Name};
+use millstream_model::raw::RawJson;
+use millstream_model::time::Timestamp;
 
 use super::super::evidence::{DeviceBounds, DeviceEvidence, RunSeen, SeatSeen};
 use crate::devices::record::{DeviceAct, DeviceAnswer, DeviceRecordState};
@@ -22,7 +22,7 @@ pub(super) fn device_id(name: &str) -> DeviceId {
 /// History of one run, made with the engine's own rules, with the answers to its devices.
 pub(super) struct RunStory {
     pub(super) run: RunRecord,
-    pub(super) log: Vec<millstream_core::claim::RunLogEntry>,
+    pub(super) log: Vec<millstream_devices::claim::RunLogEntry>,
     pub(super) now: u64,
     pub(super) acts: Vec<DeviceAct>,
 }
