@@ -84,10 +84,11 @@ impl GraphViews for SqliteStore {
 
     async fn graph_counts(&self) -> StoreResult<GraphCounts> {
         const ACTIVE: &str = "
-            SELECT count(*) FROM executions WHERE definition = 'millstream.graph' AND ended_at IS NULL";
+            SELECT count(*) FROM executions INDEXED BY executions_graphs
+            WHERE definition = 'millstream.graph' AND ended_at IS NULL";
         const NODES: &str = "
             SELECT n.status, count(*)
-            FROM executions AS x
+            FROM executions AS x INDEXED BY executions_graphs
             CROSS JOIN graph_nodes AS n ON n.tenant = x.tenant AND n.execution_id = x.execution_id
             WHERE x.definition = 'millstream.graph' AND x.ended_at IS NULL
             GROUP BY n.status";

@@ -1,7 +1,7 @@
 //! The worker: consumes doorbells, decides, commits, acknowledges, performs, settles, and repairs.
 //!
 //! Follow one event through [`pipeline`]: a doorbell is read, held and grouped by execution; a visit locks and
-//! loads the execution, lets `core` decide, commits, publishes and acknowledges. [`leasing`] reserves slots for the
+//! loads the execution, lets `workflow` decide, commits, publishes and acknowledges. [`leasing`] reserves slots for the
 //! actions of the commit and hands them over; [`perform`] makes one attempt at each, under its lease; [`settle`]
 //! records its outcome, which becomes the next event. Each crash between two of these steps is repaired by one
 //! file: in [`pipeline`] or in [`duties`]. [`run_worker()`] starts it all and [`drain`] ends it.
