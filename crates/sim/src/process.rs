@@ -51,6 +51,7 @@ fn worker_options(world: &SimWorld, name: &str) -> WorkerOptions {
         held: 32,
         block: Duration::from_millis(500),
         mailbox: MailboxLimits { events: 4, bytes: 1 << 20 },
+        visit_events: 8,
         action_slots: world.plan.slots,
         node_slots: world.plan.slots,
         lease: LEASE,

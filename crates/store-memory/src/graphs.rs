@@ -1,16 +1,12 @@
-//! The rows of graphs and of the feed, in memory, written by starts, commits and dispatches.
+//! The rows of graphs and of the feed, in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_model::id::{ExecutionKey, Seq};
 use millstream_model::raw::RawJson;
-use millstream_model::time::Timestamp;
-use millstream_store::feed::{FeedContent, FeedEntry};
+use millstream_store::feed::FeedEntry;
 use millstream_store::graph_store::{GraphRows, LogView, NodeView, NodeWrite};
 use millstream_workflow::graph::NodeId;
-
-use crate::tables::MemoryTables;
 
 /// The graph part of an execution.
 #[derive(Debug)]
@@ -97,17 +93,4 @@ fn overwrite_node(view: &mut NodeView, write: &NodeWrite) {
     overwrite_if_written(&mut view.error, &write.error);
     overwrite_if_written(&mut view.started_at, &write.started_at);
     overwrite_if_written(&mut view.ended_at, &write.ended_at);
-}
-
-impl MemoryTables {
-    /// The transitions of a commit, both included.
-    pub(crate) fn feed_transitions(&mut self, key: &ExecutionKey, first: Seq, last: Seq, now: Timestamp) {
-        self.append_feed_entry(key, FeedContent::Transitions { first, last }, now);
-    }
-
-    pub(crate) fn append_feed_entry(&mut self, key: &ExecutionKey, what: FeedContent, now: Timestamp) {
-        self.last_position += 1;
-        let entry = FeedEntry { position: self.last_position, execution: key.clone(), at: now, what };
-        self.feed.push(FeedRow { entry, published: false });
-    }
 }

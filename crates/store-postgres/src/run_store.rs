@@ -26,7 +26,7 @@ use sqlx::{PgPool, Row};
 use crate::connect::PostgresStore;
 use crate::errors::{PostgresFailure, PostgresResult};
 use crate::run_rows::{self, RunColumns};
-use crate::run_write::CreatedRuns;
+use crate::run_write::{CreatedRuns, FenceVerdict};
 use crate::{decode, notices, run_write, settle};
 
 #[async_trait]
@@ -61,7 +61,18 @@ impl RunStore for PostgresStore {
         };
         let is_created = |unit: &RunUnit| unit.writes.iter().all(|write| created.contains(&write.key));
         let existing: Vec<RunUnit> = units.iter().filter(|unit| !is_created(unit)).cloned().collect();
-        let CommittedRuns { verdicts, unleased } = self.commit_units(&existing, now).await?;
+        let CommittedRuns { verdicts, unleased } = match self.commit_units(&existing, now).await {
+            Ok(committed) => committed,
+            Err(error) if created.is_empty() => return Err(error),
+            // The others are created, and their callers need to know it.
+            Err(error) => {
+                tracing::warn!(%error, runs = existing.len(), "runs that exist could not be read");
+                CommittedRuns {
+                    verdicts: existing.iter().filter_map(undecided_conflict).collect(),
+                    unleased: 0,
+                }
+            }
+        };
         let mut verdicts = verdicts.into_iter();
         let verdict = |unit| {
             if is_created(unit) { Some(RunVerdict::Done { settled: Vec::new() }) } else { verdicts.next() }
@@ -138,7 +149,12 @@ impl PostgresStore {
             held.return_warm();
             return Ok((plan.refused, SettledBatch::default()));
         }
-        run_write::write(&mut transaction, &plan, now).await?;
+        if run_write::write(&mut transaction, &plan, now).await? == FenceVerdict::Lost {
+            // At once: the retry locks the same rows.
+            transaction.rollback().await?;
+            held.return_warm();
+            return Err(PostgresFailure::Unsettled("a concurrent transaction created one of the runs"));
+        }
         notices::write(&mut transaction, &of_runs(plan.writes.iter().copied())).await?;
         let settlements: Vec<Settlement> =
             plan.writes.iter().filter_map(|write| write.settlement.clone()).collect();
@@ -151,6 +167,12 @@ impl PostgresStore {
         held.return_warm();
         Ok((plan.refused, settled))
     }
+}
+
+/// The conflict of a unit whose run exists, in a state that is not known.
+fn undecided_conflict(unit: &RunUnit) -> Option<RunVerdict> {
+    let key = unit.writes.first()?.key.clone();
+    Some(RunVerdict::Conflict { key, current: None })
 }
 
 /// A claim on a seat.

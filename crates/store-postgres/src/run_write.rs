@@ -20,7 +20,7 @@ use sqlx::{PgConnection, Postgres, Row};
 
 use crate::action_rows::millis;
 use crate::connection_cache::WarmConnections;
-use crate::errors::{PostgresFailure, PostgresResult};
+use crate::errors::PostgresResult;
 use crate::statement_inputs::{InputTable, NamedStatement, StatementInputs};
 
 /// Whether a commit creates runs, one per unit, and does nothing else.
@@ -91,18 +91,22 @@ pub(crate) async fn create_alone(
     Ok(Some(CreatedRuns::Only(created.collect())))
 }
 
-/// Writes a plan within a transaction, which has to be rolled back if this fails.
+/// Whether the runs of a plan could be created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FenceVerdict {
+    Holds,
+    /// One of them exists: the transaction has to be rolled back.
+    Lost,
+}
+
+/// Writes a plan within a transaction.
 pub(crate) async fn write(
     connection: &mut PgConnection,
     plan: &RunCommitPlan<'_>,
     now: Timestamp,
-) -> PostgresResult<()> {
+) -> PostgresResult<FenceVerdict> {
     let row = build_query(&RunWriteRows::of(plan), now).fetch_one(connection).await?;
-    if row.try_get("holds")? {
-        return Ok(());
-    }
-    // The retry finds it.
-    Err(PostgresFailure::Unsettled("a concurrent transaction created one of the runs"))
+    Ok(if row.try_get("holds")? { FenceVerdict::Holds } else { FenceVerdict::Lost })
 }
 
 /// The rows to write, by table.

@@ -28,7 +28,7 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub(crate) struct NamedStatement {
     marked: &'static str,
-    numbered: OnceLock<String>,
+    numbered: OnceLock<NumberedText>,
 }
 
 impl NamedStatement {
@@ -38,9 +38,20 @@ impl NamedStatement {
 
     /// The statement with its parameters.
     pub(crate) fn bind<'q>(&'static self, inputs: StatementInputs<'q>) -> Query<'q, Postgres, PgArguments> {
-        let numbered = self.numbered.get_or_init(|| inputs.number_marks(self.marked));
-        inputs.bind_to(sqlx::query(numbered.as_str()))
+        let numbered = self.numbered.get_or_init(|| NumberedText {
+            text: inputs.number_marks(self.marked),
+            parameters: inputs.describe_parameters(),
+        });
+        debug_assert_eq!(numbered.parameters, inputs.describe_parameters(), "{}", self.marked);
+        inputs.bind_to(sqlx::query(numbered.text.as_str()))
     }
+}
+
+/// The text of a statement, with its parameters as they were at its first use.
+#[derive(Debug)]
+struct NumberedText {
+    text: String,
+    parameters: String,
 }
 
 /// The inputs of a statement, in the order of its parameters.
@@ -104,6 +115,18 @@ impl<'q> StatementInputs<'q> {
             }
         }
         numbered
+    }
+
+    /// Names and types, in order.
+    fn describe_parameters(&self) -> String {
+        join(&self.0, |(name, input)| match input {
+            StatementInput::Text(_) => format!("{name} text"),
+            StatementInput::Number(_) => format!("{name} number"),
+            StatementInput::Table { columns, .. } => {
+                let columns = join(columns, |column| format!("{} {}", column.name, column.values.sql_type()));
+                format!("{name} ({columns})")
+            }
+        })
     }
 
     fn bind_to(self, mut query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {

@@ -74,7 +74,7 @@ pub(crate) async fn hand_back_doorbells(
         Ok(Err(error)) => decider.env.stream_outage.record_failure(&error),
         Err(_) => decider.env.stream_outage.record_failure(&"no answer while handing back"),
     }
-    // The decider that reclaims a doorbell repeats a missing acknowledgement.
+    // The worker that reclaims a doorbell repeats a missing acknowledgement.
     background.shutdown().await;
 }
 

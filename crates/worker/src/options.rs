@@ -42,8 +42,9 @@ pub struct WorkerOptions {
     pub mailbox: MailboxLimits,
     /// Bytes of mailboxes that one visit loads, and one commit writes, over all its executions.
     pub visit_bytes: usize,
-    /// Events that one visit loads over all its executions, and at least one of each. Other tenants, and later
-    /// events of the same executions, wait for the statements of a visit.
+    /// Undecided events that one visit loads over all its executions, and at least one of each. Other tenants,
+    /// and later events of the same executions, wait for the statements of a visit. Deferred events come in
+    /// addition.
     pub visit_events: usize,
     /// Bytes of decoded state cached for the next visit.
     pub state_cache_bytes: usize,
@@ -137,8 +138,13 @@ impl WorkerOptions {
         self.action_slots.saturating_add(self.spare_leases())
     }
 
-    /// What a visit to this many executions loads of each mailbox.
-    pub(crate) fn mailbox_limits(&self, executions: usize) -> MailboxLimits {
+    /// The same with nodes.
+    pub(crate) fn max_leases(&self) -> usize {
+        self.max_action_leases().saturating_add(self.node_slots)
+    }
+
+    /// What a visit to this many executions loads of each mailbox at first.
+    pub(crate) fn mailbox_share(&self, executions: usize) -> MailboxLimits {
         let executions = executions.max(1);
         MailboxLimits {
             events: self.mailbox.events.min(self.visit_events / executions).max(1),
@@ -146,9 +152,18 @@ impl WorkerOptions {
         }
     }
 
-    /// The same with nodes.
-    pub(crate) fn max_leases(&self) -> usize {
-        self.max_action_leases().saturating_add(self.node_slots)
+    /// What the visit loads of the mailboxes that exceeded their share, when the others needed less than theirs.
+    /// `None` when a second load would hardly bring more than the first.
+    pub(crate) fn remaining_share(
+        &self,
+        share: MailboxLimits,
+        loaded: MailboxLimits,
+        exceeding: usize,
+    ) -> Option<MailboxLimits> {
+        let spare = |most: usize, loaded: usize| most.saturating_sub(loaded) / exceeding.max(1);
+        let events = self.mailbox.events.min(share.events + spare(self.visit_events, loaded.events));
+        let bytes = self.mailbox.bytes.min(share.bytes + spare(self.visit_bytes, loaded.bytes));
+        (exceeding > 0 && events >= 2 * share.events).then_some(MailboxLimits { events, bytes })
     }
 
     /// Enough that no slot is idle during a round trip to the store, and few enough that no other worker is
@@ -209,6 +224,7 @@ impl WorkerOptions {
         must(self.worker.as_str() != UNNAMED, "worker: a worker needs an id of its own");
         must(!self.lanes.is_empty(), "lanes: at least one lane must be read");
         must(self.batch > 0, "batch: must be at least 1");
+        must(self.visit_events > 0, "visit_events: must be at least 1");
         must(self.visits > 0, "visits: must be at least 1");
         must(self.held >= self.batch, "held: must be at least batch");
         must(self.action_slots > 0, "action_slots: must be at least 1");
@@ -288,9 +304,31 @@ mod tests {
     #[test]
     fn mailboxes_share_the_events_and_bytes_of_a_visit() {
         let options = named();
-        assert_eq!((options.mailbox_limits(1).events, options.mailbox_limits(1).bytes), (256, 1024 * 1024));
-        assert_eq!((options.mailbox_limits(256).events, options.mailbox_limits(256).bytes), (8, 64 * 1024));
-        assert_eq!(options.mailbox_limits(100_000).events, 1, "every execution makes progress");
+        let share = |executions| {
+            let MailboxLimits { events, bytes } = options.mailbox_share(executions);
+            (events, bytes)
+        };
+        assert_eq!(share(1), (256, 1024 * 1024));
+        assert_eq!(share(256), (8, 64 * 1024));
+        assert_eq!(share(100_000).0, 1, "every execution makes progress");
+    }
+
+    #[test]
+    fn deep_mailbox_gets_what_small_ones_leave() {
+        let options = named();
+        let share = options.mailbox_share(256);
+        // 255 mailboxes of one event, and one of many.
+        let loaded = MailboxLimits { events: 263, bytes: 263 * 600 };
+        let deep = options.remaining_share(share, loaded, 1).unwrap();
+        assert_eq!((deep.events, deep.bytes), (256, 1024 * 1024));
+        // All are deep.
+        let loaded = MailboxLimits { events: 2048, bytes: 2048 * 600 };
+        assert!(options.remaining_share(share, loaded, 256).is_none());
+        // Nothing was cut.
+        assert!(options.remaining_share(share, MailboxLimits { events: 3, bytes: 1800 }, 0).is_none());
+        // The limit of one mailbox is reached already.
+        let share = options.mailbox_share(2);
+        assert!(options.remaining_share(share, MailboxLimits { events: 300, bytes: 1 }, 1).is_none());
     }
 
     #[test]

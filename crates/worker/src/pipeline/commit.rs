@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::decide::{self, DecidedVisit, VisitMember};
 use super::decider::MailboxDecider;
 use super::inbox::{RetryReason, VisitOutcome};
-use super::load::{CommitSharing, LoadedVisit};
+use super::load::{self, CommitSharing, LoadedVisit};
 use super::poison;
 use super::post_commit::{DurableCommit, PostCommit};
 use crate::bisect::BatchBisect;
@@ -39,7 +39,7 @@ pub(crate) fn group_for_commit(found: Vec<LoadedVisit>, max_bytes: usize) -> Vec
             continue;
         }
         let size = found.state.context_bytes()
-            + found.loaded.mailbox.iter().map(|event| event.payload.len() + 512).sum::<usize>();
+            + found.loaded.mailbox.iter().map(load::mailbox_event_bytes).sum::<usize>();
         if bytes + size > max_bytes && !group.is_empty() {
             groups.push(std::mem::take(&mut group));
             bytes = 0;

@@ -14,7 +14,7 @@ use millstream_model::incident::NewIncident;
 use millstream_rpc::blob;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{
-    CachedVersion, LoadRequest, LoadVerdict, LoadedExecution, PageRemainder,
+    CachedVersion, LoadRequest, LoadVerdict, LoadedExecution, MailboxLimits, PageRemainder,
 };
 use millstream_store::intervention::ExecutionPause;
 use millstream_workflow::log::{ExecutionState, MailboxEvent, MailboxState as KeptAs};
@@ -23,7 +23,7 @@ use millstream_workflow::program::ExecutionProgram;
 use tokio::time::Instant;
 
 use super::decider::MailboxDecider;
-use super::inbox::{MailboxVisit, RetryReason, VisitOutcome};
+use super::inbox::{MailboxVisit, RetryReason, VisitOutcome, VisitSuspicion};
 use crate::bisect::BatchBisect;
 use crate::metrics;
 use crate::program_cache::UnusableProgram;
@@ -105,7 +105,15 @@ pub(crate) async fn fetch_visits(
         })
         .collect();
     let started = Instant::now();
-    let loaded = load_all(decider, &wanted).await;
+    let loaded = if open.iter().any(|at| visits[*at].suspicion == VisitSuspicion::Redelivered) {
+        // The first visit loaded at most this much. A shorter slice would succeed without the event that cut that
+        // visit short, and the suspicion would be gone.
+        let options = &decider.env.options;
+        let limits = MailboxLimits { events: options.mailbox.events, ..options.mailbox_share(wanted.len()) };
+        load_all(decider, &wanted, limits).await
+    } else {
+        load_shares(decider, &wanted).await
+    };
     ::metrics::histogram!(metrics::LOAD_SECONDS).record(started.elapsed().as_secs_f64());
     let fetched = open.iter().copied().zip(cached).zip(loaded);
     fetched.map(|((at, cached), loaded)| FetchedVisit { at, cached, loaded }).collect()
@@ -207,9 +215,48 @@ fn can_decide_without_program(state: &ExecutionState, loaded: &LoadedExecution) 
     state.phase.is_ended() || loaded.mailbox.iter().any(ends)
 }
 
+/// Loads an equal share of each mailbox. What small mailboxes leave goes to those that exceed their share, in a
+/// second load.
+async fn load_shares(
+    decider: &MailboxDecider,
+    wanted: &[LoadRequest],
+) -> Vec<Result<LoadVerdict, StoreError>> {
+    let options = &decider.env.options;
+    let share = options.mailbox_share(wanted.len());
+    let mut results = load_all(decider, wanted, share).await;
+    let mut loaded = MailboxLimits { events: 0, bytes: 0 };
+    let mut exceeding = Vec::new();
+    for (at, result) in results.iter().enumerate() {
+        let Ok(LoadVerdict::Found(found)) = result else { continue };
+        loaded.events += found.mailbox.len();
+        loaded.bytes += found.mailbox.iter().map(mailbox_event_bytes).sum::<usize>();
+        if found.more == PageRemainder::Remains {
+            exceeding.push(at);
+        }
+    }
+    if let Some(limits) = options.remaining_share(share, loaded, exceeding.len()) {
+        let wanted: Vec<LoadRequest> = exceeding.iter().map(|at| wanted[*at].clone()).collect();
+        for (at, result) in exceeding.into_iter().zip(load_all(decider, &wanted, limits).await) {
+            // The share is loaded: a failure of the second load does not take it back.
+            if result.is_ok() {
+                results[at] = result;
+            }
+        }
+    }
+    results
+}
+
+/// What an event in a mailbox counts towards the limits in bytes.
+pub(crate) fn mailbox_event_bytes(event: &MailboxEvent) -> usize {
+    event.payload.len() + 512
+}
+
 /// One call if the whole batch is readable; otherwise bisected so that one execution fails alone.
-async fn load_all(decider: &MailboxDecider, wanted: &[LoadRequest]) -> Vec<Result<LoadVerdict, StoreError>> {
-    let limits = decider.env.options.mailbox_limits(wanted.len());
+async fn load_all(
+    decider: &MailboxDecider,
+    wanted: &[LoadRequest],
+    limits: MailboxLimits,
+) -> Vec<Result<LoadVerdict, StoreError>> {
     let mut results = Vec::with_capacity(wanted.len());
     let mut parts = BatchBisect::whole_batch(wanted.len());
     while let Some(range) = parts.next_range() {

@@ -137,7 +137,7 @@ impl PostCommit {
         let ended = visits.into_iter().zip(ends).map(|(visit, end)| {
             let end = match end {
                 Some(VisitOutcome::Answered) if unrung.contains(&visit.execution) => {
-                    VisitOutcome::Kept(RetryReason::Unavailable)
+                    VisitOutcome::Kept(RetryReason::Unrung)
                 }
                 Some(end) => end,
                 None => VisitOutcome::Kept(RetryReason::Busy),

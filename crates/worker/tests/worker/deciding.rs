@@ -75,6 +75,31 @@ async fn large_mailbox_is_decided_in_slices() {
 }
 
 #[tokio::test]
+async fn mailboxes_beyond_their_share_of_a_visit_are_decided() {
+    let bench = WorkerBench::new();
+    bench.define(COUNTER).await;
+    let mut keys = Vec::new();
+    for (name, events) in [("small", 1), ("deep", 40), ("deeper", 60), ("empty", 0), ("other", 2)] {
+        let key = bench.start("counter", name).await;
+        for n in 0..events {
+            bench.post(&key, "add", &format!(r#"{{"n":{n}}}"#)).await;
+        }
+        keys.push(key);
+    }
+    for key in &keys {
+        bench.ring(key).await;
+    }
+    let mut options = bench.options();
+    (options.mailbox.events, options.visit_events) = (7, 10);
+    let _worker = bench.worker_with(options);
+    bench.until_done().await;
+    for key in &keys {
+        assert_eq!(bench.execution(key).await.state.context["ordered"].as_str(), "true", "{key:?}");
+    }
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
 async fn unexpected_events_are_rejected_with_reason() {
     let bench = WorkerBench::new();
     bench.define(COUNTER).await;

@@ -61,6 +61,23 @@ fn busy_execution_is_retried_once() {
 }
 
 #[test]
+fn decided_part_of_mailbox_is_continued_at_once() {
+    let (mut kept, now) = (Inbox::default(), Instant::now());
+    kept.enqueue_delivery(key("a"), entry("1"), VisitSuspicion::Redelivered);
+    for _ in 0..3 {
+        let visit = kept.take_visits(1, now).remove(0);
+        kept.end_visit(visit, VisitOutcome::Kept(RetryReason::Unavailable), now, 1.0);
+        let later = kept.next_retry().unwrap();
+        let visit = kept.take_visits(1, later).remove(0);
+        kept.end_visit(visit, VisitOutcome::Kept(RetryReason::Unrung), now, 1.0);
+        assert_eq!(kept.next_retry(), Some(now), "no back-off after progress");
+    }
+    let visit = kept.take_visits(1, now).remove(0);
+    assert_eq!((visit.tries, visit.suspicion), (0, VisitSuspicion::None));
+    assert_eq!(visit.entries, [entry("1").unwrap()], "still held");
+}
+
+#[test]
 fn retry_backoff_grows_to_cap() {
     assert_eq!(retry_backoff(&RetryReason::Busy, 0, 1.0), Duration::from_millis(1));
     assert_eq!(retry_backoff(&RetryReason::Busy, 30, 1.0), Duration::from_millis(50));
