@@ -1,16 +1,17 @@
-//! The OpenAPI document: generated from the routes and a file of schemas.
+//! The OpenAPI document: generated from the routes and the types of `millstream_api`.
 //!
-//! Paths, methods, roles, parameters and answers come from the values that define the router; the body
-//! schemas are written by hand in `openapi/schemas.json` and checked against real answers by the tests (see
-//! `docs/decisions/openapi.md`).
+//! Paths, methods, roles, parameters and responses come from the values that define the router, the schemas of
+//! bodies from the types that the ingress serialises (see `docs/decisions/openapi.md`). Schemas that have no
+//! type yet are in `openapi/schemas.json`.
 
 use bytes::Bytes;
+use millstream_api::schema::ApiSchemas;
 use millstream_model::status::Role;
 use serde_json::{Map, Value, json};
 
 use crate::http::all_routes;
 use crate::http::problem::{status_of_kind, urn_of_kind};
-use crate::http::route::{BodyUse, LocationHeader, OperationLink, RouteOperation};
+use crate::http::route::{BodySchema, BodyUse, LocationHeader, OperationLink, RouteOperation};
 use crate::refusal::RefusalKind;
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
@@ -23,10 +24,11 @@ pub(crate) fn render_document() -> Bytes {
 /// The whole document.
 pub fn document() -> Value {
     let mut paths = Map::new();
+    let mut types = ApiSchemas::default();
     for route in all_routes() {
         let path = paths.entry(route.doc.path).or_insert_with(|| Value::Object(Map::new()));
         if let Value::Object(path) = path {
-            path.insert(route.doc.method.to_owned(), operation(&route.doc));
+            path.insert(route.doc.method.to_owned(), operation(&route.doc, &mut types));
         }
     }
     json!({
@@ -40,7 +42,7 @@ pub fn document() -> Value {
         },
         "paths": paths,
         "components": {
-            "schemas": schemas(),
+            "schemas": schemas(types),
             "securitySchemes": {
                 "key": { "type": "http", "scheme": "bearer", "description": "An API key: ms_…" },
             },
@@ -48,19 +50,22 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(doc: &RouteOperation) -> Value {
+fn operation(doc: &RouteOperation, types: &mut ApiSchemas) -> Value {
     let mut operation = json!({
         "operationId": doc.id,
         "summary": doc.summary,
-        "responses": responses(doc),
+        "responses": responses(doc, types),
     });
     let parameters = parameters(doc);
     if !parameters.is_empty() {
         operation["parameters"] = Value::Array(parameters);
     }
     if !doc.bodies.is_empty() {
-        let content: Map<String, Value> =
-            doc.bodies.iter().map(|(media, schema)| ((*media).to_owned(), content(schema))).collect();
+        let content: Map<String, Value> = doc
+            .bodies
+            .iter()
+            .map(|(media, schema)| ((*media).to_owned(), request_content(*schema, types)))
+            .collect();
         let required = doc.body_use == BodyUse::Required;
         operation["requestBody"] = json!({ "required": required, "content": content });
     }
@@ -125,12 +130,12 @@ fn header_schema(doc: &RouteOperation, name: &str) -> &'static str {
     }
 }
 
-fn responses(doc: &RouteOperation) -> Value {
+fn responses(doc: &RouteOperation, types: &mut ApiSchemas) -> Value {
     let mut responses = Map::new();
     for (status, media, schema, meaning) in &doc.answers {
         let mut answer = json!({ "description": meaning, "headers": good_headers(doc.located) });
         if !media.is_empty() {
-            answer["content"] = json!({ *media: content(schema) });
+            answer["content"] = json!({ *media: response_content(*schema, types) });
         }
         if !doc.links.is_empty() {
             answer["links"] = links(&doc.links);
@@ -199,6 +204,20 @@ fn links(links: &[OperationLink]) -> Value {
     Value::Object(links.iter().map(link).collect())
 }
 
+fn request_content(schema: BodySchema, types: &mut ApiSchemas) -> Value {
+    match schema {
+        BodySchema::Type(schema_of) => json!({ "schema": types.request(schema_of) }),
+        BodySchema::Name(name) => content(name),
+    }
+}
+
+fn response_content(schema: BodySchema, types: &mut ApiSchemas) -> Value {
+    match schema {
+        BodySchema::Type(schema_of) => json!({ "schema": types.response(schema_of) }),
+        BodySchema::Name(name) => content(name),
+    }
+}
+
 fn content(schema: &str) -> Value {
     json!({ "schema": reference(schema) })
 }
@@ -207,9 +226,31 @@ fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-fn schemas() -> Value {
+fn schemas(types: ApiSchemas) -> Value {
     let mut schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
+    let (of_types, _) = types.finish();
+    if let Value::Object(schemas) = &mut schemas {
+        schemas.extend(of_types);
+    }
     let urns: Vec<_> = RefusalKind::ALL.iter().map(|kind| urn_of_kind(*kind)).collect();
     schemas["Problem"]["properties"]["type"] = json!({ "type": "string", "enum": urns });
     schemas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_responses_describe_shared_types_alike() {
+        let mut types = ApiSchemas::default();
+        for route in all_routes() {
+            operation(&route.doc, &mut types);
+        }
+        let (of_types, conflicts) = types.finish();
+        assert_eq!(conflicts, Vec::<String>::new());
+        let by_hand: Map<String, Value> = serde_json::from_str(SCHEMAS).unwrap();
+        let twice: Vec<&String> = by_hand.keys().filter(|name| of_types.contains_key(*name)).collect();
+        assert!(twice.is_empty(), "described by a type and in the file: {twice:?}");
+    }
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use millstream_store::housekeeping::Housekeeping;
 use millstream_stream::doorbell::StreamMaintenance;
-use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -34,8 +33,7 @@ pub(crate) struct ReadinessCheck {
     pub(crate) stream: DependencyState,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DependencyState {
     Up,
     Down,

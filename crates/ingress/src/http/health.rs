@@ -11,8 +11,8 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use millstream_api::status::{DependencyStatus, Health, Readiness};
 use millstream_model::permission::Permission;
-use serde::Serialize;
 
 use super::metrics_scrape;
 use super::route::Route;
@@ -25,14 +25,12 @@ use crate::state::IngressState;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/healthz", "healthz", healthz).summary("The process runs").answer(
-            200,
-            "Health",
-            "The process runs",
-        ),
+        Route::get("/healthz", "healthz", healthz)
+            .summary("The process runs")
+            .returns::<Health>(200, "The process runs"),
         Route::get("/readyz", "readyz", readyz)
             .summary("The store takes writes and no shutdown has begun")
-            .answer(200, "Readiness", "Ready")
+            .returns::<Readiness>(200, "Ready")
             .problems(&[503]),
         Route::get("/metrics", "metrics", get_metrics)
             .summary("Prometheus text")
@@ -55,26 +53,24 @@ pub(super) fn anonymous_budget(path: &str) -> Option<AnonymousBudget> {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct HealthOut {
-    status: &'static str,
-    version: &'static str,
+async fn healthz() -> Json<Health> {
+    Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-async fn healthz() -> Json<HealthOut> {
-    Json(HealthOut { status: "ok", version: env!("CARGO_PKG_VERSION") })
-}
-
-#[derive(Debug, Serialize)]
-struct ReadinessOut {
-    status: &'static str,
-    store: DependencyState,
-    stream: DependencyState,
-}
-
-async fn readyz(State(door): State<Arc<IngressState>>) -> Result<Json<ReadinessOut>, RequestRefusal> {
+async fn readyz(State(door): State<Arc<IngressState>>) -> Result<Json<Readiness>, RequestRefusal> {
     let ReadinessCheck { store, stream } = door.readiness.check_readiness().await?;
-    Ok(Json(ReadinessOut { status: "ready", store, stream }))
+    Ok(Json(Readiness {
+        status: "ready".to_owned(),
+        store: dependency_status(store),
+        stream: dependency_status(stream),
+    }))
+}
+
+fn dependency_status(state: DependencyState) -> DependencyStatus {
+    match state {
+        DependencyState::Up => DependencyStatus::Up,
+        DependencyState::Down => DependencyStatus::Down,
+    }
 }
 
 /// All metrics for operators; for a tenant's key, only those that reveal nothing about other tenants.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, post, put};
+use millstream_api::schema::{JsonSchema, SchemaOf, schema_of};
 use millstream_model::permission::Permission;
 
 use crate::quotas::RepeatAnswer;
@@ -18,7 +19,17 @@ pub(crate) struct Route {
     pub(crate) doc: RouteOperation,
 }
 
-/// What the OpenAPI document says about a route. Schema names refer to `openapi/schemas.json`.
+/// The schema of a body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BodySchema {
+    /// Of a type of `millstream_api`.
+    Type(SchemaOf),
+    /// By name, in `openapi/schemas.json` or among the scalars of `millstream_api`.
+    Name(&'static str),
+}
+
+/// What the OpenAPI document says about a route. Names of schemas of parameters refer to the scalars of
+/// `millstream_api`.
 #[derive(Debug, Clone)]
 pub(crate) struct RouteOperation {
     pub(crate) method: &'static str,
@@ -30,11 +41,11 @@ pub(crate) struct RouteOperation {
     pub(crate) query: &'static [(&'static str, &'static str)],
     pub(crate) headers: &'static [&'static str],
     /// Media type and schema.
-    pub(crate) bodies: Vec<(&'static str, &'static str)>,
+    pub(crate) bodies: Vec<(&'static str, BodySchema)>,
     /// Whether the body may be missing.
     pub(crate) body_use: BodyUse,
     /// Status, media type, schema, description.
-    pub(crate) answers: Vec<(u16, &'static str, &'static str, &'static str)>,
+    pub(crate) answers: Vec<(u16, &'static str, BodySchema, &'static str)>,
     /// Problem statuses that are specific to this operation.
     pub(crate) problems: &'static [u16],
     /// Whether a successful answer has a `Location` header.
@@ -129,7 +140,17 @@ impl Route {
     }
 
     pub(crate) fn body(mut self, media: &'static str, schema: &'static str) -> Self {
-        self.doc.bodies.push((media, schema));
+        self.doc.bodies.push((media, BodySchema::Name(schema)));
+        self
+    }
+
+    /// A JSON body.
+    pub(crate) fn accepts<T: JsonSchema>(self) -> Self {
+        self.accepts_in::<T>("application/json")
+    }
+
+    pub(crate) fn accepts_in<T: JsonSchema>(mut self, media: &'static str) -> Self {
+        self.doc.bodies.push((media, BodySchema::Type(schema_of::<T>)));
         self
     }
 
@@ -139,7 +160,22 @@ impl Route {
     }
 
     pub(crate) fn answer(mut self, status: u16, schema: &'static str, meaning: &'static str) -> Self {
-        self.doc.answers.push((status, "application/json", schema, meaning));
+        self.doc.answers.push((status, "application/json", BodySchema::Name(schema), meaning));
+        self
+    }
+
+    /// A JSON response.
+    pub(crate) fn returns<T: JsonSchema>(self, status: u16, meaning: &'static str) -> Self {
+        self.returns_in::<T>(status, "application/json", meaning)
+    }
+
+    pub(crate) fn returns_in<T: JsonSchema>(
+        mut self,
+        status: u16,
+        media: &'static str,
+        meaning: &'static str,
+    ) -> Self {
+        self.doc.answers.push((status, media, BodySchema::Type(schema_of::<T>), meaning));
         self
     }
 
@@ -150,7 +186,7 @@ impl Route {
         schema: &'static str,
         meaning: &'static str,
     ) -> Self {
-        self.doc.answers.push((status, media, schema, meaning));
+        self.doc.answers.push((status, media, BodySchema::Name(schema), meaning));
         self
     }
 

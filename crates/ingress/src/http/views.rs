@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use millstream_api::page::Page;
 use millstream_model::action_queue::{ActionQueue, QueueParts};
 use millstream_model::context::ExecutionContext;
 use millstream_model::id::{EventId, ExecutionId, Name, Seq, WorkerId};
@@ -17,6 +18,20 @@ use millstream_workflow::log::{ExecutionParent, ExecutionState};
 use serde::Serialize;
 
 use super::problem::ProblemDocument;
+
+/// A page of at most `limit` items out of `found`, which was queried with one more than that; `cursor` makes the
+/// cursor of the last item.
+pub(crate) fn page_of<V, T>(
+    mut found: Vec<V>,
+    limit: usize,
+    cursor: impl FnOnce(&V) -> String,
+    show: impl FnMut(V) -> T,
+) -> Page<T> {
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next_cursor = if more { found.last().map(cursor) } else { None };
+    Page { items: found.into_iter().map(show).collect(), next_cursor }
+}
 
 /// `{items, next_cursor}`.
 #[derive(Debug, Serialize)]

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use millstream_api::page::Page;
+use millstream_api::status::WorkerView;
 use millstream_model::id::WorkerId;
 use millstream_model::permission::Permission;
-use millstream_model::time::Timestamp;
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::route::Route;
-use super::views::PageOut;
 use crate::auth::CallerIdentity;
 use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
@@ -22,19 +21,8 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/workers", "list_workers", list_workers)
             .summary("Workers with a recent heartbeat")
             .needs(Permission::SeeStatus)
-            .answer(200, "WorkerPage", "All of them; ids name host and process for operators only"),
+            .returns::<Page<WorkerView>>(200, "All of them; ids name host and process for operators only"),
     ]
-}
-
-#[derive(Debug, Serialize)]
-struct WorkerOut {
-    /// `HOST-PID-RANDOM`, or a digest of it.
-    worker_id: String,
-    started_at: Timestamp,
-    seen_at: Timestamp,
-    lanes: Vec<u8>,
-    in_flight: i32,
-    version: String,
 }
 
 /// A stable digest of a worker id, without its host and process id.
@@ -47,12 +35,12 @@ async fn list_workers(
     State(door): State<Arc<IngressState>>,
     identity: CallerIdentity,
     params: QueryParams,
-) -> Result<Json<PageOut<WorkerOut>>, RequestRefusal> {
+) -> Result<Json<Page<WorkerView>>, RequestRefusal> {
     params.finish_params()?;
     let since = door.clock.now().minus(door.options.worker_ttl);
     let found = door.stores.workers.list_workers(since).await?;
     let sees_hosts = identity.permits(Permission::SeeFleet);
-    let items = found.into_iter().map(|view| WorkerOut {
+    let items = found.into_iter().map(|view| WorkerView {
         worker_id: if sees_hosts { view.beat.worker.to_string() } else { worker_digest(&view.beat.worker) },
         started_at: view.beat.started_at,
         seen_at: view.seen_at,
@@ -60,5 +48,5 @@ async fn list_workers(
         in_flight: view.beat.in_flight,
         version: view.beat.version,
     });
-    Ok(Json(PageOut { items: items.collect(), next_cursor: None }))
+    Ok(Json(Page { items: items.collect(), next_cursor: None }))
 }

@@ -1,8 +1,9 @@
 //! Health: workers, liveness and readiness.
 
+use millstream_api::status::{Health, Readiness, WorkerView};
+
 use super::connect::Client;
 use super::listing::PagedList;
-use super::responses::{Health, Readiness, WorkerView};
 use super::transport::ApiRequest;
 use crate::client_error::ClientError;
 

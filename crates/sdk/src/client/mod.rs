@@ -51,12 +51,12 @@ pub use incidents::{
     GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentList, IncidentResolved, IncidentVerdict,
 };
 pub use listing::{PagedList, PagedStream};
+pub use millstream_api::status::{DependencyStatus, Health, Readiness, WorkerView};
 pub use millstream_model::time::Timestamp;
 pub use people::{AssignmentStatus, NextWork, WorkAssignment, WorkForPerson};
 pub use responses::{
     AcceptedEvent, ActionStatus, ActionView, DefinitionSource, DefinitionVersion, Event, EventStatus,
-    Execution, ExecutionStatus, ExecutionTransition, Health, ParentAction, Readiness, SignalStatus, Timer,
-    WorkerView,
+    Execution, ExecutionStatus, ExecutionTransition, ParentAction, SignalStatus, Timer,
 };
 pub use retry::ClientRetry;
 pub use run_acts::{RunAct, RunActed, RunAssignment, RunAssignments, RunProgress};

@@ -270,36 +270,6 @@ pub struct DefinitionSource {
     pub definition: Value,
 }
 
-/// A worker with a recent heartbeat.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct WorkerView {
-    pub worker_id: String,
-    pub started_at: Timestamp,
-    pub seen_at: Timestamp,
-    pub lanes: Vec<u8>,
-    pub in_flight: i32,
-    pub version: String,
-}
-
-/// Liveness of the process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Health {
-    pub status: String,
-    pub version: String,
-}
-
-/// Readiness of the process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Readiness {
-    pub status: String,
-    /// `up` or `down`.
-    pub store: String,
-    pub stream: String,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::{EventStatus, ExecutionStatus, NewEvent, NewExecution};
+use millstream_sdk::client::{DependencyStatus, EventStatus, ExecutionStatus, NewEvent, NewExecution};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -114,7 +114,7 @@ async fn client_lists_actions_of_execution() {
 async fn client_lists_live_workers() {
     let SdkWorld { client, engine, .. } = SdkWorld::new().await;
     assert_eq!(client.health().await.unwrap().status, "ok");
-    assert_eq!(client.ready().await.unwrap().store, "up");
+    assert_eq!(client.ready().await.unwrap().store, DependencyStatus::Up);
     let workers = millstream_testkit::eventually(SOON, || async {
         let workers = client.workers().await.unwrap();
         if workers.is_empty() { Err("no worker yet") } else { Ok(workers) }

@@ -12,6 +12,8 @@ const BUCKETS: &[&str] =
 const MAY_USE: &[(&str, &[&str])] = &[
     // Pure: vocabulary and deciders. Devices and people know neither each other nor workflows.
     ("model", &[]),
+    // The bodies of the HTTP API, for both of its ends.
+    ("api", &["model"]),
     ("expr", &["model"]),
     ("devices", &["model"]),
     ("people", &["expr", "model"]),
@@ -25,7 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("rpc", &["expr", "model", "store", "workflow"]),
     ("store-postgres", &["devices", "model", "people", "store", "workflow"]),
     ("store-sqlite", &["devices", "model", "people", "store", "workflow"]),
-    ("ingress", &["devices", "expr", "model", "people", "rpc", "store", "stream", "workflow"]),
+    ("ingress", &["api", "devices", "expr", "model", "people", "rpc", "store", "stream", "workflow"]),
     ("worker", &["devices", "expr", "model", "people", "rpc", "store", "stream", "workflow"]),
     // It measures from outside; it shares with the engine the settings, the statements of the floor, and the
     // protocol of executors.
@@ -59,7 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["devices", "model", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"],
     ),
     // The crate that users link: the engine through the runtime, and the interface for their actions.
-    ("sdk", &["model", "runtime", "worker", "workflow"]),
+    ("sdk", &["api", "model", "runtime", "worker", "workflow"]),
     ("app", &["model", "runtime", "store", "worker", "workflow"]),
 ];
 

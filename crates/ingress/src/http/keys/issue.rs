@@ -10,6 +10,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::keys::{ApiKeyRotation, IssuedApiKey, NewApiKey};
 use millstream_model::duration;
 use millstream_model::id::TenantId;
 use millstream_model::key_grant::{
@@ -21,9 +22,8 @@ use millstream_model::status::Role;
 use millstream_model::time::Timestamp;
 use millstream_store::key_secret::KeySecret;
 use millstream_store::key_store::{KeyId, KeyRotation, KeyView, NewKey};
-use serde::Serialize;
 
-use super::read::ApiKeyOut;
+use super::read::api_key;
 use crate::auth::CallerIdentity;
 use crate::http::body::{MediaType, read_body, read_json_body};
 use crate::http::fields::JsonFields;
@@ -41,28 +41,20 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/keys", "create_key", create_key)
             .summary("Create an API key; an operator must name the tenant")
             .needs(Permission::ManageKeys)
-            .body("application/json", "NewApiKey")
-            .answer(201, "IssuedApiKey", "The key; its secret is shown only here")
+            .accepts::<NewApiKey>()
+            .returns::<IssuedApiKey>(201, "The key; its secret is shown only here")
             .problems(&[404, 409])
             .leads_to("rotate_key", &["key_id"])
             .leads_to("revoke_key", &["key_id"]),
         Route::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate_key)
             .summary("Create the successor of a key; the key expires after the overlap")
             .needs(Permission::ManageKeys)
-            .body("application/json", "ApiKeyRotation")
+            .accepts::<ApiKeyRotation>()
             .body_optional()
-            .answer(201, "IssuedApiKey", "The successor; its secret is shown only here")
+            .returns::<IssuedApiKey>(201, "The successor; its secret is shown only here")
             .problems(&[404, 409])
             .leads_to("revoke_key", &["key_id"]),
     ]
-}
-
-/// A key with its secret.
-#[derive(Serialize)]
-struct IssuedKeyOut<'a> {
-    #[serde(flatten)]
-    view: ApiKeyOut,
-    key: &'a str,
 }
 
 async fn create_key(
@@ -146,7 +138,7 @@ async fn show_issued(
     let view = door.stores.keys.find_key(&secret.hash()).await?;
     let view =
         view.ok_or_else(|| RequestRefusal::new(RefusalKind::Conflict, "the key was revoked concurrently"))?;
-    let shown = Json(IssuedKeyOut { view: ApiKeyOut::of(view, now), key: secret.expose() });
+    let shown = Json(IssuedApiKey { view: api_key(view, now), key: secret.expose().to_owned() });
     Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], shown).into_response())
 }
 

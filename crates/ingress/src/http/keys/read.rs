@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use millstream_api::keys::{ApiKey, ApiKeyStatus};
+use millstream_api::page::Page;
 use millstream_model::id::TenantId;
 use millstream_model::permission::Permission;
-use millstream_model::status::Role;
 use millstream_model::time::Timestamp;
-use millstream_store::key_store::{KeyFilter, KeyId, KeyPlace, KeyView};
-use serde::Serialize;
+use millstream_store::key_store::{KeyFilter, KeyId, KeyPlace, KeyStatus, KeyView};
 
 use crate::auth::CallerIdentity;
 use crate::cursor::{self, CursorList};
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::views::PageOut;
+use crate::http::views::page_of;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -25,43 +25,29 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .summary("API keys, newest first, including expired and revoked ones; without their secrets")
             .needs(Permission::ManageKeys)
             .query(&[("tenant", "TenantId"), ("limit", "Limit"), ("cursor", "Cursor")])
-            .answer(200, "ApiKeyPage", "One page; an operator who names no tenant sees all keys")
+            .returns::<Page<ApiKey>>(200, "One page; an operator who names no tenant sees all keys")
             .problems(&[404]),
     ]
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct ApiKeyOut {
-    key_id: String,
-    /// Null for an operator.
-    tenant: Option<TenantId>,
-    name: String,
-    role: Role,
-    status: &'static str,
-    bound_to: Option<String>,
-    created_at: Timestamp,
-    /// The name of the key that issued this one; null if it was created on the store.
-    created_by: Option<String>,
-    last_used_at: Option<Timestamp>,
-    expires_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-}
-
-impl ApiKeyOut {
-    pub(super) fn of(view: KeyView, now: Timestamp) -> Self {
-        Self {
-            key_id: view.id().to_string(),
-            status: view.status(now).as_str(),
-            tenant: view.tenant,
-            name: view.name,
-            role: view.role,
-            bound_to: view.bound_to,
-            created_at: view.created_at,
-            created_by: view.created_by,
-            last_used_at: view.last_used_at,
-            expires_at: view.expires_at,
-            revoked_at: view.revoked_at,
-        }
+pub(super) fn api_key(view: KeyView, now: Timestamp) -> ApiKey {
+    ApiKey {
+        key_id: view.id().to_string(),
+        status: match view.status(now) {
+            KeyStatus::Current => ApiKeyStatus::Current,
+            KeyStatus::Rotated => ApiKeyStatus::Rotated,
+            KeyStatus::Expired => ApiKeyStatus::Expired,
+            KeyStatus::Revoked => ApiKeyStatus::Revoked,
+        },
+        tenant: view.tenant.map(|tenant| tenant.to_string()),
+        name: view.name,
+        role: view.role.into(),
+        bound_to: view.bound_to,
+        created_at: view.created_at,
+        created_by: view.created_by,
+        last_used_at: view.last_used_at,
+        expires_at: view.expires_at,
+        revoked_at: view.revoked_at,
     }
 }
 
@@ -69,7 +55,7 @@ async fn list_keys(
     State(door): State<Arc<IngressState>>,
     identity: CallerIdentity,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ApiKeyOut>>, RequestRefusal> {
+) -> Result<Json<Page<ApiKey>>, RequestRefusal> {
     let tenant = params.parse_param("tenant", |text| TenantId::parse(text));
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Keys, parse_key_place);
@@ -87,7 +73,7 @@ async fn list_keys(
         let KeyPlace { created_at, id } = last.place();
         cursor::encode(CursorList::Keys, format_args!("{}/{id}", created_at.as_millis()))
     };
-    Ok(Json(PageOut::of(found, limit, cursor, |view| ApiKeyOut::of(view, now))))
+    Ok(Json(page_of(found, limit, cursor, |view| api_key(view, now))))
 }
 
 fn parse_key_place(text: &str) -> Option<KeyPlace> {

@@ -1,0 +1,22 @@
+//! The HTTP API as types: the body of every request and response, described once.
+//!
+//! The ingress serialises the responses, `millstream-sdk` deserialises them and re-exports the types, and the
+//! schemas of `/openapi.json` are generated from them. A field exists in all three or in none.
+//!
+//! Refuses: reading requests field by field (that is the ingress, which reports all problems of a request at
+//! once), and knowing the store.
+//!
+//! Compatibility: a client ignores unknown fields and reads an unknown word of a closed set as `Unknown`, so a
+//! server may be newer than its clients. Structs gain fields in minor versions: match on them with `..`.
+//!
+//! - [`schema`]: how a document of schemas is generated
+//! - [`scalar`]: schemas of ids, names, times, durations and of the parameters
+//! - [`words`]: closed sets of words
+//! - then one module per part of the API
+
+pub mod keys;
+pub mod page;
+pub mod scalar;
+pub mod schema;
+pub mod status;
+pub mod words;
