@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use super::budget::ExprBudget;
-use super::program::PathStep;
+use super::path::PathStep;
 use super::{CelValue, EvalError};
 
 /// The result of following a path.

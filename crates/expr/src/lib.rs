@@ -9,20 +9,23 @@
 //! evaluation. `docs/decisions/expressions.md` has the reasons and the differences.
 //!
 //! Reading order: [`CelValue`], `number`, `fetch` (JSON text to value), `lexer`, `parser` and `lower`
-//! (source to program), `eval` and `function` (program to value), `template_source` and [`template`] (values and
-//! texts with expressions in them, as written and compiled). This crate knows neither states nor transitions and
-//! never panics on input.
+//! (source to program), `eval` and `function` (program to value), `evaluation` (the interface of a program),
+//! `template_source` and [`template`] (values and texts with expressions in them, as written and compiled). This
+//! crate knows neither states nor transitions and never panics on input.
 
 mod budget;
 mod cel_duration;
 mod error;
 mod eval;
+mod evaluation;
 mod fetch;
 mod function;
 mod lexer;
 mod lower;
 mod number;
+mod operator;
 mod parser;
+mod path;
 mod pattern;
 mod program;
 mod scope;
@@ -35,8 +38,9 @@ mod value;
 pub use budget::{BudgetEnd, ExprBudget, STEP_BYTES, STEP_UNITS, StopRule};
 pub use error::EvalError;
 pub use eval::text_excerpt;
+pub use path::{PathRoot, PathStep};
 pub use pattern::{MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY};
-pub use program::{CelProgram, ExprVocabulary, PathRoot, PathStep, SecretPolicy};
+pub use program::{CelProgram, ExprVocabulary, SecretPolicy};
 pub use scope::{EventScope, ExprScope};
 pub use template_source::{TextTemplate, TextTemplatePart, ValueTemplate};
 pub use value::CelValue;

@@ -5,10 +5,9 @@ use millstream_model::suggest::did_you_mean;
 
 use super::CelValue;
 use super::function::{CallSyntax, CelFunction};
+use super::path::{PathRoot, PathSlot, PathStep, SlotAccess};
 use super::pattern::CompiledPattern;
-use super::program::{
-    CelMacro, CelProgram, ExprNode, ExprVocabulary, PathRoot, PathSlot, PathStep, SecretPolicy, SlotAccess,
-};
+use super::program::{CelMacro, CelProgram, ExprNode, ExprVocabulary, SecretPolicy};
 use super::syntax::SyntaxTree;
 
 /// Maximum nesting of an expression, operators included; it bounds the recursion of the evaluation.

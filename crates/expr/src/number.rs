@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::budget::ExprBudget;
-use super::program::BinaryOperator;
+use super::operator::BinaryOperator;
 use super::{CelValue, EvalError};
 
 pub(super) fn eval_binary(

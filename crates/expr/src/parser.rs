@@ -14,7 +14,7 @@
 
 use super::CelValue;
 use super::lexer::{CelToken, PositionedToken, SyntaxError, lex_tokens};
-use super::program::BinaryOperator;
+use super::operator::BinaryOperator;
 use super::syntax::SyntaxTree;
 
 /// The longest expression, in bytes.

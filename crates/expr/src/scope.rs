@@ -10,7 +10,7 @@ use millstream_model::time::Timestamp;
 
 use super::budget::ExprBudget;
 use super::fetch::{self, PathLookup};
-use super::program::{PathRoot, PathSlot, PathStep, SlotAccess};
+use super::path::{PathRoot, PathSlot, PathStep, SlotAccess};
 use super::{CelValue, EvalError};
 
 /// The values that expressions may reference, as raw JSON.

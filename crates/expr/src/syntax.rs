@@ -1,7 +1,7 @@
 //! The syntax tree of an expression, before name resolution.
 
 use super::CelValue;
-use super::program::BinaryOperator;
+use super::operator::BinaryOperator;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SyntaxTree {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use millstream_model::quota::QuotaRefusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::metrics;
 use crate::options::IngressLimits;
 use crate::quotas::QuotaPermit;
 use crate::refusal::{RefusalKind, RequestRefusal};
@@ -98,7 +97,7 @@ impl RequestGate {
             AnonymousBudget::Reflection => &self.reflections,
         };
         semaphore.clone().try_acquire_owned().map_err(|_| {
-            metrics::record_anonymous_refusal(budget.as_str());
+            metrics::counter!("millstream_anonymous_refused_total", "budget" => budget.as_str()).increment(1);
             RequestRefusal::new(
                 RefusalKind::Busy,
                 format!("too many calls are in flight ({})", budget.as_str()),

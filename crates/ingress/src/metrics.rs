@@ -109,10 +109,6 @@ pub(crate) fn record_timeout() {
     metrics::counter!("millstream_connections_timed_out_total").increment(1);
 }
 
-pub(crate) fn record_anonymous_refusal(budget: &'static str) {
-    metrics::counter!("millstream_anonymous_refused_total", "budget" => budget).increment(1);
-}
-
 /// Counts a request as in flight until dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight;

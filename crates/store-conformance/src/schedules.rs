@@ -192,10 +192,14 @@ pub async fn expired_external_lease_is_swept(bench: ConformanceBench) {
     let serving = LeaseGrant { slots: 1, ttl: LONG, queues: [queue].into() };
     let now = bench.now().await;
     let held = bench.stores.actions.lease(&worker("py"), &serving, now).await.unwrap().remove(0);
-    let early = overdue(&bench).await;
-    assert!(early.is_empty() || bench.now().await >= held.lease_until, "before its time");
-    bench.passed(held.lease_until).await;
-    let found: Vec<_> = early.into_iter().chain(overdue(&bench).await).collect();
+    let mut found = overdue(&bench).await;
+    // On a busy machine its time may be over already, and then the lease of the sweep can be over as well.
+    if found.is_empty() {
+        bench.passed(held.lease_until).await;
+        found = overdue(&bench).await;
+    } else {
+        assert!(bench.now().await >= held.lease_until, "before its time");
+    }
     let [lost] = &found[..] else { panic!("{found:?}") };
     assert_eq!(
         (lost.attempt, lost.lease.epoch.0),

@@ -28,6 +28,7 @@ mod item_store;
 mod key_store;
 mod leasing;
 mod notices;
+mod outbound_rows;
 mod outbox;
 mod people;
 mod queue_store;

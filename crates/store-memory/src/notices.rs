@@ -9,18 +9,8 @@ use millstream_store::StoreResult;
 use millstream_store::notices::{DueNotice, NoticeBacklog, NoticeBackoff, Notices};
 
 use crate::MemoryStore;
+use crate::outbound_rows::NoticeRow;
 use crate::tables::MemoryTables;
-
-#[derive(Debug, Clone)]
-pub(crate) struct NoticeRow {
-    position: i64,
-    /// `None` before it is spread.
-    sink: Option<Name>,
-    tenant: TenantId,
-    notice: Notice,
-    due_at: Timestamp,
-    attempts: u32,
-}
 
 /// Written with the change that it describes.
 pub(crate) fn write(tables: &mut MemoryTables, notices: Vec<(&TenantId, Notice)>) {

@@ -10,17 +10,7 @@ use millstream_store::outbox::{
 };
 
 use crate::MemoryStore;
-
-/// A sink's progress with an execution.
-#[derive(Debug)]
-pub(crate) struct OutboxRow {
-    heard: SinkPosition,
-    upto: i64,
-    waiting: u64,
-    since: Timestamp,
-    due_at: Timestamp,
-    attempts: u32,
-}
+use crate::outbound_rows::OutboxRow;
 
 #[async_trait::async_trait]
 impl Outbox for MemoryStore {

@@ -28,8 +28,7 @@ use millstream_workflow::log::{
 };
 
 use crate::graphs::{FeedRow, GraphTable};
-use crate::notices::NoticeRow;
-use crate::outbox::OutboxRow;
+use crate::outbound_rows::{NoticeRow, OutboxRow};
 use crate::people::PeopleTables;
 
 #[derive(Debug, Default)]

@@ -18,6 +18,8 @@ use crate::guard::{self, ProcessEnding};
 use crate::port;
 
 const START: Duration = Duration::from_secs(15);
+/// Time to answer a command of a test.
+const ANSWER: Duration = Duration::from_secs(15);
 const INSTALL: &str = "cannot run redis-server (or valkey-server); install it: \
                        `apt-get install redis-server` (Debian, Ubuntu), `dnf install valkey` (Fedora), \
                        `brew install redis` (macOS)";
@@ -174,7 +176,7 @@ impl TestRedis {
     /// Changes a setting of the running server.
     pub async fn set_config(&self, name: &str, value: &str) {
         let client = self.client();
-        let mut connection = client.get_multiplexed_async_connection().await.expect("a running server");
+        let mut connection = connect_patiently(&client).await.expect("a running server");
         let mut set = ::redis::cmd("CONFIG");
         set.arg("SET").arg(name).arg(value);
         set.query_async::<()>(&mut connection).await.expect("CONFIG SET on the private server");
@@ -183,7 +185,7 @@ impl TestRedis {
     /// The fields of every entry of a stream, in order.
     pub async fn stream_entries(&self, stream: &str) -> Vec<BTreeMap<String, String>> {
         let client = self.client();
-        let mut connection = client.get_multiplexed_async_connection().await.expect("a running server");
+        let mut connection = connect_patiently(&client).await.expect("a running server");
         let mut range = ::redis::cmd("XRANGE");
         range.arg(stream).arg("-").arg("+");
         let entries: Vec<(String, BTreeMap<String, String>)> =
@@ -222,6 +224,16 @@ pub fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 async fn command_on(client: &::redis::Client, command: &str) -> ::redis::RedisResult<String> {
-    let mut connection = client.get_multiplexed_async_connection().await?;
+    let mut connection = connect_patiently(client).await?;
     ::redis::cmd(command).query_async(&mut connection).await
+}
+
+/// A connection that waits for answers on a busy machine: the default timeout of the client is half a second.
+pub async fn connect_patiently(
+    client: &::redis::Client,
+) -> ::redis::RedisResult<::redis::aio::MultiplexedConnection> {
+    let config = ::redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(ANSWER))
+        .set_response_timeout(Some(ANSWER));
+    client.get_multiplexed_async_connection_with_config(&config).await
 }

@@ -49,11 +49,11 @@ async fn restarted_redis_is_empty_same_port() {
     let mut server = redis::private_redis().await;
     let client = ::redis::Client::open(server.url.as_str()).unwrap();
     let put = async || {
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut connection = redis::connect_patiently(&client).await.unwrap();
         let () = ::redis::cmd("SET").arg("a").arg(1).query_async(&mut connection).await.unwrap();
     };
     let size = async || -> u32 {
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut connection = redis::connect_patiently(&client).await.unwrap();
         ::redis::cmd("DBSIZE").query_async(&mut connection).await.unwrap()
     };
     put().await;

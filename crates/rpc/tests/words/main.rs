@@ -10,6 +10,7 @@ mod answers;
 mod arbitrary;
 mod blob;
 mod events;
+mod generated_code;
 mod requests;
 mod specs;
 mod views;

@@ -90,6 +90,7 @@ async fn concurrent_migrations_are_safe() {
         "0011 releases",
         "0012 quotas",
         "0013 open_runs",
+        "0014 execution_lists",
     ];
     assert_eq!(first.schema().await.unwrap().pending, all);
     let (one, two) = tokio::join!(first.migrate(), second.migrate());

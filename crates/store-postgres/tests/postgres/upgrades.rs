@@ -118,6 +118,7 @@ async fn older_rows_are_kept_and_finished() {
         "0011 releases",
         "0012 quotas",
         "0013 open_runs",
+        "0014 execution_lists",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();

@@ -9,7 +9,7 @@ use millstream_model::lane::Lane;
 use millstream_stream::announcement::Announcement;
 use millstream_stream::doorbell::{Doorbell, DoorbellReader};
 use millstream_stream::{RedisOptions, RedisStream, StreamError, StreamHandles};
-use millstream_testkit::redis::TestRedis;
+use millstream_testkit::redis::{TestRedis, connect_patiently};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
@@ -119,7 +119,7 @@ impl RedisFixture {
     }
 
     async fn connection(&self) -> MultiplexedConnection {
-        self.admin.get_multiplexed_async_connection().await.unwrap()
+        connect_patiently(&self.admin).await.unwrap()
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use millstream_testkit::client::send_request;
 use millstream_testkit::daemon::TestProcess;
 use millstream_testkit::fleet::FleetPostgres;
+use millstream_testkit::redis::connect_patiently;
 use millstream_testkit::{FleetMode, TestClient, TestFleet, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -184,7 +185,7 @@ impl FleetUnderTest {
     pub(super) async fn redis_connection(&self) -> redis::aio::MultiplexedConnection {
         let url = self.fleet.lock().await.redis().url.clone();
         let client = redis::Client::open(url).expect("an address of Redis");
-        client.get_multiplexed_async_connection().await.expect("connect to Redis")
+        connect_patiently(&client).await.expect("connect to Redis")
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_testkit::postgres::{self, TestCluster};
-use millstream_testkit::redis::{self as private_redis, RedisMemoryPolicy, TestRedis};
+use millstream_testkit::redis::{self as private_redis, RedisMemoryPolicy, TestRedis, connect_patiently};
 use millstream_testkit::{TestProxy, eventually, guard, port};
 use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
@@ -143,7 +143,7 @@ impl TortureStage {
 
     /// A direct connection to Redis, without proxy.
     pub async fn redis_connection(&self) -> redis::RedisResult<redis::aio::MultiplexedConnection> {
-        redis::Client::open(self.redis_url.as_str())?.get_multiplexed_async_connection().await
+        connect_patiently(&redis::Client::open(self.redis_url.as_str())?).await
     }
 
     /// The binary with the fleet's settings, without proxies.
