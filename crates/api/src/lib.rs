@@ -15,6 +15,12 @@
 //! - then one module per part of the API
 
 pub mod devices;
+pub mod executors;
+pub mod graph_nodes;
+pub mod graph_spec;
+pub mod graph_watch;
+pub mod graph_words;
+pub mod graphs;
 pub mod keys;
 pub mod new_run;
 pub mod page;

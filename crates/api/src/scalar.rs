@@ -89,4 +89,5 @@ scalars! {
     ApiKeyName { "type": "string", "minLength": 1, "maxLength": 100, "pattern": "^[^#\\u0000-\\u001f\\u007f-\\u009f]*$" }
     /// A note about the progress of the work.
     ProgressNote { "type": ["string", "null"], "maxLength": 1000 }
+    ExecutorRole { "type": "string", "minLength": 1, "maxLength": 256 }
 }

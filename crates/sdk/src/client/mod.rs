@@ -15,7 +15,6 @@ mod executions;
 mod executors;
 mod graph_edits;
 mod graph_nodes;
-mod graph_responses;
 mod graph_watch;
 mod graphs;
 mod health;
@@ -41,17 +40,24 @@ pub use connect::{Client, ClientBuilder};
 pub use event_batch::NewEvent;
 pub use events::EventList;
 pub use executions::ExecutionList;
-pub use executors::{ExecutorRegistration, ExecutorView, NewExecutor};
-pub use graph_edits::{AppliedEdit, EditGraph};
-pub use graph_nodes::{NodeHeld, NodeList, NodeProgress, NodeResult};
-pub use graph_responses::{GraphNode, GraphStatus, GraphSummary, NodeLogEntry, NodeStatus};
-pub use graph_watch::{GraphEvent, GraphEventStream, GraphNotice};
+pub use graph_edits::EditGraph;
+pub use graph_nodes::{NodeList, NodeProgress, NodeResult};
+pub use graph_watch::GraphEventStream;
 pub use graphs::{CreateGraph, GraphList};
 pub use incidents::{
     GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentList, IncidentResolved, IncidentVerdict,
 };
 pub use listing::{PagedList, PagedStream};
 pub use millstream_api::devices::{DeviceView, DeviceVitals, NewDevice, RunHeartbeatAnswer};
+pub use millstream_api::executors::{ExecutorRegistration, ExecutorView, NewExecutor};
+pub use millstream_api::graph_nodes::{GraphNode, GraphNodeDetail, NodeHeld, NodeLogEntry};
+pub use millstream_api::graph_spec::{
+    GraphNodeEdit, GraphNodeSpec, GraphSettings, NodeEdge, NodeExecution, NodeFanOut, NodeParent,
+    NodePlacement, NodeRetrySettings, NodeSettings, NodeWork, ParentFailureReaction,
+};
+pub use millstream_api::graph_watch::{GraphEvent, GraphNotice, NodeSpecChange};
+pub use millstream_api::graph_words::{GraphStatus, NodeOutcome, NodeStatus};
+pub use millstream_api::graphs::{AppliedEdit, GraphSummary};
 pub use millstream_api::new_run::NewRun;
 pub use millstream_api::run_acts::RunActed;
 pub use millstream_api::run_assignments::{RunAssignment, RunAssignments};
