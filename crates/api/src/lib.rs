@@ -14,9 +14,23 @@
 //! - [`words`]: closed sets of words
 //! - then one module per part of the API
 
+pub mod devices;
+pub mod executors;
+pub mod graph_nodes;
+pub mod graph_spec;
+pub mod graph_watch;
+pub mod graph_words;
+pub mod graphs;
 pub mod keys;
+pub mod new_run;
 pub mod page;
+pub mod run_acts;
+pub mod run_assignments;
+pub mod run_log;
+pub mod run_settings;
+pub mod runs;
 pub mod scalar;
 pub mod schema;
+pub mod sse;
 pub mod status;
 pub mod words;

@@ -87,4 +87,7 @@ scalars! {
     /// Names an API key; says nothing about its secret.
     KeyId { "type": "string", "pattern": "^[0-9a-f]{24}$" }
     ApiKeyName { "type": "string", "minLength": 1, "maxLength": 100, "pattern": "^[^#\\u0000-\\u001f\\u007f-\\u009f]*$" }
+    /// A note about the progress of the work.
+    ProgressNote { "type": ["string", "null"], "maxLength": 1000 }
+    ExecutorRole { "type": "string", "minLength": 1, "maxLength": 256 }
 }

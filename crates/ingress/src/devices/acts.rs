@@ -7,7 +7,6 @@ use millstream_devices::claim::{
 use millstream_model::id::{DeviceId, DeviceKey, RunId, RunKey};
 use millstream_model::time::Timestamp;
 use millstream_store::run_service::RunOperation;
-use serde::Serialize;
 
 use super::DeviceDeps;
 use super::heartbeat::{self, HeartbeatRun};
@@ -36,7 +35,7 @@ pub(crate) enum DeviceActRequest {
 }
 
 /// Status of a seat.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct SeatStanding {
     pub(crate) run_id: RunId,
     pub(crate) seat: u16,
@@ -45,14 +44,12 @@ pub(crate) struct SeatStanding {
     pub(crate) run_status: SeatStatus,
     pub(crate) paused: bool,
     /// The device's token, if it holds the seat.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<SeatToken>,
     /// The next step that is due, and its deadline.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due: Option<SeatDeadline>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct SeatDeadline {
     pub(crate) at: Timestamp,
     pub(crate) what: SeatDue,

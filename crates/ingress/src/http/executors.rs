@@ -5,18 +5,17 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use millstream_model::duration;
+use millstream_api::executors::{ExecutorRegistration, ExecutorView, NewExecutor};
+use millstream_api::page::Page;
 use millstream_model::id::Name;
 use millstream_model::permission::Permission;
 use millstream_model::problem::ValidationProblem as Fault;
-use millstream_model::time::Timestamp;
 use millstream_rpc::proto;
 use millstream_rpc::read::read_executor;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::graphs::json::decode_json;
 use super::route::Route;
-use super::views::PageOut;
 use crate::auth::TenantCaller;
 use crate::graphs::executors;
 use crate::http::body::read_json_body;
@@ -31,12 +30,12 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/executors", "register_executor", register_executor)
             .summary("Register an executor, or renew its registration")
             .needs(Permission::RegisterExecutor)
-            .body("application/json", "NewExecutor")
-            .answer(200, "ExecutorRegistered", "Registered; renew after beat_every"),
+            .accepts::<NewExecutor>()
+            .returns::<ExecutorRegistration>(200, "Registered; renew after beat_every"),
         Route::get("/v1/executors", "list_executors", list_executors)
             .summary("Executors with a current registration")
             .needs(Permission::ReadData)
-            .answer(200, "ExecutorPage", "All of them, by name"),
+            .returns::<Page<ExecutorView>>(200, "All of them, by name"),
         Route::post("/v1/executors/{name}/retire", "retire_executor", retire_executor)
             .summary("Deregister an executor; it finishes its current nodes")
             .needs(Permission::RetireExecutor)
@@ -59,18 +58,12 @@ struct NewExecutorRequest {
     load: u32,
 }
 
-#[derive(Debug, Serialize)]
-struct ExecutorRegisteredOut {
-    name: Name,
-    beat_every: String,
-}
-
 async fn register_executor(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     params: QueryParams,
     request: Request,
-) -> Result<Json<ExecutorRegisteredOut>, RequestRefusal> {
+) -> Result<Json<ExecutorRegistration>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let NewExecutorRequest { name, address, roles, labels, capacity, load } =
@@ -85,39 +78,28 @@ async fn register_executor(
         };
         RequestRefusal::invalid(problems.0.into_iter().map(at_top).collect())
     })?;
-    let name = executor.name.clone();
+    let name = executor.name.to_string();
     executors::register_executor(&door.graphs, executor).await?;
-    Ok(Json(ExecutorRegisteredOut { name, beat_every: duration::format_duration(executors::BEAT_EVERY) }))
-}
-
-#[derive(Debug, Serialize)]
-struct ExecutorOut {
-    name: Name,
-    address: String,
-    roles: Vec<String>,
-    labels: Vec<Name>,
-    capacity: u32,
-    load: u32,
-    seen_at: Timestamp,
+    Ok(Json(ExecutorRegistration { name, beat_every: executors::BEAT_EVERY }))
 }
 
 async fn list_executors(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     params: QueryParams,
-) -> Result<Json<PageOut<ExecutorOut>>, RequestRefusal> {
+) -> Result<Json<Page<ExecutorView>>, RequestRefusal> {
     params.finish_params()?;
     let found = executors::list_executors(&door.graphs, &caller.tenant).await?;
-    let items = found.into_iter().map(|(executor, seen_at)| ExecutorOut {
-        name: executor.name,
+    let items = found.into_iter().map(|(executor, seen_at)| ExecutorView {
+        name: executor.name.to_string(),
         address: executor.address,
         roles: executor.roles.into_iter().collect(),
-        labels: executor.labels.into_iter().collect(),
+        labels: executor.labels.iter().map(ToString::to_string).collect(),
         capacity: executor.capacity,
         load: executor.load,
         seen_at,
     });
-    Ok(Json(PageOut { items: items.collect(), next_cursor: None }))
+    Ok(Json(Page { items: items.collect(), next_cursor: None }))
 }
 
 async fn retire_executor(

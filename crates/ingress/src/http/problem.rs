@@ -7,13 +7,12 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use millstream_devices::claim::{CurrentSeatHolder, SeatStatus};
-use millstream_model::id::DeviceId;
+use millstream_api::runs::SeatHolder;
 use millstream_model::problem::ValidationProblem as Fault;
 use millstream_model::quota::QuotaRefusal;
-use millstream_model::time::Timestamp;
 use serde::Serialize;
 
+use super::runs::views::seat_holder;
 use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The status code of a kind of refusals.
@@ -65,20 +64,6 @@ impl From<QuotaRefusal> for RefusingQuotaOut {
     }
 }
 
-/// The holder of a seat.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct SeatHolderOut {
-    device: DeviceId,
-    since: Timestamp,
-    status: SeatStatus,
-}
-
-impl From<CurrentSeatHolder> for SeatHolderOut {
-    fn from(CurrentSeatHolder { device, since, status }: CurrentSeatHolder) -> Self {
-        Self { device, since, status }
-    }
-}
-
 /// RFC 9457, with the fields in our order.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProblemDocument<'a> {
@@ -92,7 +77,7 @@ pub(crate) struct ProblemDocument<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     problems: &'a [Fault],
     #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<SeatHolderOut>,
+    holder: Option<SeatHolder>,
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<RefusingQuotaOut>,
 }
@@ -107,7 +92,7 @@ impl<'a> ProblemDocument<'a> {
             detail: &refusal.detail,
             instance: None,
             problems: &refusal.faults,
-            holder: refusal.holder.clone().map(SeatHolderOut::from),
+            holder: refusal.holder.clone().map(seat_holder),
             quota: refusal.quota.as_deref().copied().map(RefusingQuotaOut::from),
         }
     }

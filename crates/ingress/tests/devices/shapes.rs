@@ -37,7 +37,7 @@ async fn device_answers_match_openapi() {
         ("Run", bench.found("r-1").await),
         ("Run", bench.acted("r-2", "pause", json!({})).await),
         ("RunPage", bench.get("/v1/runs").await.json()),
-        ("RunLogPage", bench.get("/v1/runs/r-1/log").await.json()),
+        ("RunLogEntryPage", bench.get("/v1/runs/r-1/log").await.json()),
         ("RunWhy", bench.get("/v1/runs/r-1/why").await.json()),
         ("RunWhy", bench.get("/v1/runs/r-2/why").await.json()),
         ("Device", bench.get("/v1/devices/one").await.json()),

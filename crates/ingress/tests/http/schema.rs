@@ -5,7 +5,9 @@ use serde_json::Value;
 /// The violations of a schema of the document by `value`; empty if it is valid.
 pub(crate) fn mismatches(document: &Value, name: &str, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    check(document, &document["components"]["schemas"][name], value, name, &mut found);
+    let schema = &document["components"]["schemas"][name];
+    assert!(schema.is_object(), "the document has no schema {name}");
+    check(document, schema, value, name, &mut found);
     found
 }
 

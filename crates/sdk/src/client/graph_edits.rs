@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_api::graph_spec::GraphEditRequest;
+use millstream_api::graphs::AppliedEdit;
 use millstream_workflow::graph::NodeEdit;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -32,20 +33,6 @@ pub struct EditGraph {
     expected_revision: u32,
     edits: Result<Vec<NodeEdit>, String>,
     key: Option<String>,
-}
-
-/// An applied patch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct AppliedEdit {
-    /// The revision after the patch.
-    pub revision: u32,
-}
-
-#[derive(Serialize)]
-struct EditGraphBody<'a> {
-    expected_revision: u32,
-    edits: &'a [NodeEdit],
 }
 
 impl Client {
@@ -105,7 +92,8 @@ impl EditGraph {
 
     fn request_body(&self) -> Result<Vec<u8>, ClientError> {
         let edits = self.edits.as_ref().map_err(|reason| ClientError::Unsendable(reason.clone()))?;
-        json::json_body(&EditGraphBody { expected_revision: self.expected_revision, edits })
+        let edits = edits.iter().collect();
+        json::json_body(&GraphEditRequest::<&NodeEdit> { expected_revision: self.expected_revision, edits })
     }
 }
 

@@ -3,12 +3,15 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use millstream_workflow::graph::{NodeEdit, NodeStatus as Ended};
-use serde::{Deserialize, Serialize};
+use millstream_api::graph_nodes::{
+    GraphNode, GraphNodeDetail, NodeAttemptProgress, NodeAttemptResult, NodeHeld, NodeLogEntry,
+};
+use millstream_api::graph_words::{NodeOutcome, NodeStatus};
+use millstream_workflow::graph::NodeEdit;
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::connect::Client;
-use super::graph_responses::{GraphNode, NodeLogEntry, NodeStatus};
 use super::graphs;
 use super::json::{self, JsonText};
 use super::listing::{PagedList, PagedStream};
@@ -24,7 +27,7 @@ pub struct NodeList(PagedList<GraphNode>);
 #[derive(Debug, Clone)]
 pub struct NodeResult {
     token: i64,
-    status: Ended,
+    status: NodeOutcome,
     result: Option<JsonText>,
     error: Option<String>,
     edits: Vec<NodeEdit>,
@@ -39,38 +42,6 @@ pub struct NodeProgress {
     logs: Option<String>,
 }
 
-/// The server's answer to progress.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct NodeHeld {
-    /// The result is no longer needed: the executor may stop.
-    #[serde(default)]
-    pub cancelled: bool,
-}
-
-#[derive(Serialize)]
-struct ProgressBody<'a> {
-    token: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logs: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct NodeResultBody<'a> {
-    token: i64,
-    status: Ended,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    edits: &'a [NodeEdit],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logs: Option<&'a str>,
-}
-
 impl Client {
     /// The nodes of a graph, in any status by default.
     pub fn nodes(&self, graph: &str) -> NodeList {
@@ -78,7 +49,7 @@ impl Client {
     }
 
     /// One node with its result.
-    pub async fn node(&self, graph: &str, node: &str) -> Result<GraphNode, ClientError> {
+    pub async fn node(&self, graph: &str, node: &str) -> Result<GraphNodeDetail, ClientError> {
         self.send_request(&ApiRequest::get(node_path(graph, node, ""))).await?.json()
     }
 
@@ -120,25 +91,25 @@ impl NodeResult {
     /// Done, with a positive result. `token` came with the attempt.
     pub fn pass(token: i64, result: impl Serialize) -> Self {
         let result = Some(JsonText::of_value(&result));
-        Self { token, status: Ended::Pass, result, error: None, edits: Vec::new(), logs: None }
+        Self { token, status: NodeOutcome::Pass, result, error: None, edits: Vec::new(), logs: None }
     }
 
     /// Done, with a negative result.
     pub fn fail(token: i64, error: impl Into<String>) -> Self {
-        Self::of_status(token, Ended::Fail, error)
+        Self::of_status(token, NodeOutcome::Fail, error)
     }
 
     /// The task could not be done.
     pub fn task_error(token: i64, error: impl Into<String>) -> Self {
-        Self::of_status(token, Ended::TaskError, error)
+        Self::of_status(token, NodeOutcome::TaskError, error)
     }
 
     /// The task could not be done because of its environment: retried by default.
     pub fn infra_error(token: i64, error: impl Into<String>) -> Self {
-        Self::of_status(token, Ended::InfraError, error)
+        Self::of_status(token, NodeOutcome::InfraError, error)
     }
 
-    fn of_status(token: i64, status: Ended, error: impl Into<String>) -> Self {
+    fn of_status(token: i64, status: NodeOutcome, error: impl Into<String>) -> Self {
         Self { token, status, result: None, error: Some(error.into()), edits: Vec::new(), logs: None }
     }
 
@@ -156,14 +127,16 @@ impl NodeResult {
         self
     }
 
-    fn request_body(&self) -> Result<NodeResultBody<'_>, ClientError> {
-        Ok(NodeResultBody {
+    fn request_body(&self) -> Result<NodeAttemptResult<&RawValue, &NodeEdit>, ClientError> {
+        Ok(NodeAttemptResult {
             token: self.token,
+            attempt: None,
+            idempotency_key: None,
             status: self.status,
             result: json::get(self.result.as_ref())?,
-            error: self.error.as_deref(),
-            edits: &self.edits,
-            logs: self.logs.as_deref(),
+            error: self.error.clone(),
+            edits: self.edits.iter().collect(),
+            logs: self.logs.clone(),
         })
     }
 }
@@ -188,9 +161,14 @@ impl NodeProgress {
         self
     }
 
-    fn request_body(&self) -> Result<ProgressBody<'_>, ClientError> {
-        let progress = json::get(self.progress.as_ref())?;
-        Ok(ProgressBody { token: self.token, progress, logs: self.logs.as_deref() })
+    fn request_body(&self) -> Result<NodeAttemptProgress<&RawValue>, ClientError> {
+        Ok(NodeAttemptProgress {
+            token: self.token,
+            attempt: None,
+            idempotency_key: None,
+            progress: json::get(self.progress.as_ref())?,
+            logs: self.logs.clone(),
+        })
     }
 }
 

@@ -6,13 +6,10 @@ use std::task::{Context, Poll};
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
-use millstream_model::time::Timestamp;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use millstream_api::graph_watch::GraphEvent;
 
 use super::connect::Client;
 use super::event_stream::FollowedStream;
-use super::graph_responses::NodeStatus;
 use super::graphs::graph_path;
 use crate::client_error::ClientError;
 
@@ -20,74 +17,6 @@ use crate::client_error::ClientError;
 /// error.
 pub struct GraphEventStream {
     events: BoxStream<'static, Result<GraphEvent, ClientError>>,
-}
-
-/// An event of a graph.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct GraphEvent {
-    /// Position for resuming after it: see [`Client::watch_graph_after`].
-    #[serde(default)]
-    pub position: String,
-    #[serde(default)]
-    pub at: Option<Timestamp>,
-    /// Position in the graph's log, if it is in the log.
-    #[serde(default)]
-    pub seq: Option<i64>,
-    #[serde(flatten)]
-    pub what: GraphNotice,
-}
-
-/// Kinds of graph events.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type")]
-#[non_exhaustive]
-pub enum GraphNotice {
-    #[serde(rename = "workflow.created")]
-    Created { name: String, nodes: u32 },
-    /// Edits were applied. Contains inserted nodes as submitted, and updated nodes before and after.
-    #[serde(rename = "workflow.edited")]
-    Edited {
-        revision: u32,
-        #[serde(default)]
-        inserted: Vec<Value>,
-        #[serde(default)]
-        updated: Vec<Value>,
-        #[serde(default)]
-        deleted: Vec<String>,
-    },
-    /// The list of a fan-out became known.
-    #[serde(rename = "node.expanded")]
-    Expanded { node: String, instances: u32, revision: u32 },
-    /// Its parents released it: its first attempt waits for an executor.
-    #[serde(rename = "node.scheduled")]
-    Scheduled { node: String, attempt: u32, why: Option<String> },
-    /// An executor was chosen for an attempt.
-    #[serde(rename = "node.dispatched")]
-    Dispatched { node: String, attempt: u32, executor: String, reason: Option<String> },
-    /// An attempt has failed and is retried.
-    #[serde(rename = "node.retried")]
-    Retried { node: String, attempt: u32, why: Option<String> },
-    /// The node has reached a final status, whether it ran or not.
-    #[serde(rename = "node.completed")]
-    NodeCompleted { node: String, status: NodeStatus, attempt: u32, why: Option<String> },
-    /// The graph has passed.
-    #[serde(rename = "workflow.completed")]
-    Completed,
-    #[serde(rename = "workflow.failed")]
-    Failed { reason: Option<String> },
-    #[serde(rename = "workflow.cancelled")]
-    Cancelled { reason: Option<String> },
-    /// An event unknown to this client.
-    #[serde(other)]
-    Unknown,
-}
-
-impl GraphNotice {
-    /// The graph has ended.
-    pub const fn is_end(&self) -> bool {
-        matches!(self, Self::Completed | Self::Failed { .. } | Self::Cancelled { .. })
-    }
 }
 
 impl Client {
@@ -143,6 +72,8 @@ impl fmt::Debug for GraphEventStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_api::graph_watch::GraphNotice;
+    use millstream_api::graph_words::NodeStatus;
     use millstream_workflow::graph::{NodeId, NodeStatus as Core};
     use millstream_workflow::graph_machine::GraphTransitionNotice;
 
@@ -175,7 +106,8 @@ mod tests {
 
     #[test]
     fn unknown_graph_notice_is_unknown() {
-        let told = r#"{"type":"node.dreamt","node":"a","seq":4,"at":"2026-01-01T00:00:00.000Z"}"#;
+        let told =
+            r#"{"type":"node.dreamt","graph_id":"g","node":"a","seq":4,"at":"2026-01-01T00:00:00.000Z"}"#;
         let event: GraphEvent = serde_json::from_str(told).unwrap();
         assert_eq!((event.what, event.seq), (GraphNotice::Unknown, Some(4)));
     }

@@ -4,14 +4,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use millstream_workflow::graph::GraphSpec;
-use serde::Serialize;
+use millstream_api::graph_spec::NewGraphBody;
+use millstream_api::graph_words::GraphStatus;
+use millstream_api::graphs::GraphSummary;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::connect::Client;
 use super::events::reason_body;
-use super::graph_responses::{GraphStatus, GraphSummary};
 use super::json;
 use super::listing::{PagedList, PagedStream};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
@@ -32,16 +32,8 @@ pub struct CreateGraph {
 #[derive(Debug)]
 pub struct GraphList(PagedList<GraphSummary>);
 
-#[derive(Debug, Serialize)]
-struct CreateGraphBody<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    graph_id: Option<&'a str>,
-    #[serde(flatten)]
-    graph: &'a GraphSpec,
-}
-
 impl Client {
-    /// Creates a graph, from a [`GraphSpec`] or a [`NewGraph`], and starts its first nodes; sent when
+    /// Creates a graph, from a [`GraphSpec`](crate::graph::GraphSpec) or a [`NewGraph`], and starts its first nodes; sent when
     /// awaited.
     ///
     /// The answer does not say whether the graph is new: a retry after a lost answer could not tell.
@@ -118,7 +110,7 @@ impl IntoFuture for CreateGraph {
                 (None, None) => Some(Uuid::now_v7().to_string()),
                 (id, _) => id,
             };
-            let body = CreateGraphBody { graph_id: id.as_deref(), graph: &self.graph.build()? };
+            let body = NewGraphBody { graph_id: id, graph: self.graph.build()? };
             let mut ask =
                 ApiRequest::post("/v1/graphs", RepeatPolicy::Always).with_json(json::json_body(&body)?);
             if let Some(key) = self.key {
@@ -169,9 +161,10 @@ mod tests {
     fn graph_creation_matches_api() {
         let input = serde_json::json!({ "n": 1 });
         let graph = NewGraph::named("g").input(input).node(NewNode::of("a")).build().unwrap();
-        let body = serde_json::to_string(&CreateGraphBody { graph_id: Some("g-1"), graph: &graph }).unwrap();
+        let body =
+            serde_json::to_string(&NewGraphBody { graph_id: Some("g-1".to_owned()), graph: &graph }).unwrap();
         assert_eq!(body, r#"{"graph_id":"g-1","name":"g","input":{"n":1},"nodes":[{"id":"a"}]}"#);
-        let body = serde_json::to_string(&CreateGraphBody { graph_id: None, graph: &graph }).unwrap();
+        let body = serde_json::to_string(&NewGraphBody { graph_id: None, graph: &graph }).unwrap();
         assert_eq!(body, r#"{"name":"g","input":{"n":1},"nodes":[{"id":"a"}]}"#);
     }
 }

@@ -15,7 +15,6 @@ mod executions;
 mod executors;
 mod graph_edits;
 mod graph_nodes;
-mod graph_responses;
 mod graph_watch;
 mod graphs;
 mod health;
@@ -26,6 +25,7 @@ mod people;
 mod responses;
 mod retry;
 mod run_acts;
+mod run_watch;
 mod runs;
 mod send;
 mod signals;
@@ -37,20 +37,36 @@ mod transport;
 
 pub use crate::client_error::{ClientError, RequestFault, ServerProblem};
 pub use connect::{Client, ClientBuilder};
-pub use devices::{DeviceView, DeviceVitals, NewDevice, RunHeartbeatAnswer};
 pub use event_batch::NewEvent;
 pub use events::EventList;
 pub use executions::ExecutionList;
-pub use executors::{ExecutorRegistration, ExecutorView, NewExecutor};
-pub use graph_edits::{AppliedEdit, EditGraph};
-pub use graph_nodes::{NodeHeld, NodeList, NodeProgress, NodeResult};
-pub use graph_responses::{GraphNode, GraphStatus, GraphSummary, NodeLogEntry, NodeStatus};
-pub use graph_watch::{GraphEvent, GraphEventStream, GraphNotice};
+pub use graph_edits::EditGraph;
+pub use graph_nodes::{NodeList, NodeProgress, NodeResult};
+pub use graph_watch::GraphEventStream;
 pub use graphs::{CreateGraph, GraphList};
 pub use incidents::{
     GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentList, IncidentResolved, IncidentVerdict,
 };
 pub use listing::{PagedList, PagedStream};
+pub use millstream_api::devices::{DeviceView, DeviceVitals, NewDevice, RunHeartbeatAnswer};
+pub use millstream_api::executors::{ExecutorRegistration, ExecutorView, NewExecutor};
+pub use millstream_api::graph_nodes::{GraphNode, GraphNodeDetail, NodeHeld, NodeLogEntry};
+pub use millstream_api::graph_spec::{
+    GraphNodeEdit, GraphNodeSpec, GraphSettings, NodeEdge, NodeExecution, NodeFanOut, NodeParent,
+    NodePlacement, NodeRetrySettings, NodeSettings, NodeWork, ParentFailureReaction,
+};
+pub use millstream_api::graph_watch::{GraphEvent, GraphNotice, NodeSpecChange};
+pub use millstream_api::graph_words::{GraphStatus, NodeOutcome, NodeStatus};
+pub use millstream_api::graphs::{AppliedEdit, GraphSummary};
+pub use millstream_api::new_run::NewRun;
+pub use millstream_api::run_acts::RunActed;
+pub use millstream_api::run_assignments::{RunAssignment, RunAssignments};
+pub use millstream_api::run_log::{RunLogLine, RunLogWord, RunWhy};
+pub use millstream_api::run_settings::{RunBackoff, RunOverrides, RunSettingsView};
+pub use millstream_api::runs::{
+    PastRunAssignment, RunAssignmentMode, RunDue, RunDueAction, RunFailure, RunFailureKind, RunLossReason,
+    RunProgress, RunSeatSummary, RunStatus, RunSummary, SeatHolder, WaitingRunAction,
+};
 pub use millstream_api::status::{DependencyStatus, Health, Readiness, WorkerView};
 pub use millstream_model::time::Timestamp;
 pub use people::{AssignmentStatus, NextWork, WorkAssignment, WorkForPerson};
@@ -59,8 +75,9 @@ pub use responses::{
     Execution, ExecutionStatus, ExecutionTransition, ParentAction, SignalStatus, Timer,
 };
 pub use retry::ClientRetry;
-pub use run_acts::{RunAct, RunActed, RunAssignment, RunAssignments, RunProgress};
-pub use runs::{NewRun, PastRunAssignment, RunList, RunSeatSummary, RunStatus, RunSummary};
+pub use run_acts::RunAct;
+pub use run_watch::RunAssignmentStream;
+pub use runs::RunList;
 pub use send::{CancelExecution, SendEvent, SendOutcome};
 pub use signals::{SendSignal, Signal, SignalAccepted};
 pub use start::{NewExecution, StartExecution};

@@ -2,60 +2,20 @@
 
 use std::time::Duration;
 
-use millstream_model::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use millstream_api::run_acts::{
+    RunActed, RunClaim, RunComplete, RunFail, RunGiveUp, RunProgressReport, RunSeatAct,
+};
+use millstream_api::run_assignments::{RunAssignment, RunAssignments};
+use millstream_api::runs::RunProgress;
+use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::connect::Client;
 use super::devices;
-use super::json::{self, JsonText};
-use super::runs::{self, RunStatus};
+use super::json;
+use super::runs;
 use super::transport::{ApiRequest, RepeatPolicy};
 use crate::client_error::ClientError;
-
-/// All assignments and offers of a device, the most important first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RunAssignments {
-    pub items: Vec<RunAssignment>,
-    /// Version of the list: pass it to wait for the next version.
-    pub version: String,
-}
-
-/// A run's seat that is assigned or offered to a device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RunAssignment {
-    pub run_id: String,
-    #[serde(default)]
-    pub seat: u16,
-    /// Identifies this assignment in every call about it; invalid once the seat has been reassigned.
-    pub token: i64,
-    pub status: RunStatus,
-    pub kind: String,
-    #[serde(default)]
-    pub priority: i32,
-    #[serde(default)]
-    pub paused: bool,
-    pub assigned_at: Timestamp,
-    /// Required heartbeat period, once it is accepted.
-    pub heartbeat_ms: u64,
-    #[serde(default)]
-    pub input: Value,
-    /// Progress of the previous device.
-    #[serde(default)]
-    pub progress: Option<RunProgress>,
-}
-
-/// Progress of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunProgress {
-    pub step: u64,
-    pub total: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-}
 
 /// Act of a device on an assignment.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,35 +38,6 @@ pub enum RunAct {
     Release(String),
     /// Stops the work and releases it.
     Abort(String),
-}
-
-/// State of the seat after an act.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RunActed {
-    pub status: RunStatus,
-    pub run_status: RunStatus,
-    #[serde(default)]
-    pub paused: bool,
-}
-
-#[derive(Serialize)]
-struct RunActBody<'a> {
-    device: &'a str,
-    seat: u16,
-    token: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    #[serde(flatten)]
-    progress: Option<&'a RunProgress>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    class: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retryable: Option<bool>,
 }
 
 impl Client {
@@ -134,52 +65,88 @@ impl Client {
         of: &RunAssignment,
         act: &RunAct,
     ) -> Result<RunActed, ClientError> {
-        let mut word = RunActBody {
-            device,
-            seat: of.seat,
-            token: of.token,
-            reason: None,
-            progress: None,
-            output: None,
-            message: None,
-            class: None,
-            retryable: None,
-        };
-        let output;
-        let verb = match act {
-            RunAct::Accept => "accept",
-            RunAct::Start => "start",
-            RunAct::Decline(reason) => {
-                word.reason = Some(reason);
-                "decline"
+        match act {
+            RunAct::Accept => self.send_act(of, "accept", &seat_act(device, of)).await,
+            RunAct::Start => self.send_act(of, "start", &seat_act(device, of)).await,
+            RunAct::Decline(reason) => self.send_act(of, "decline", &give_up(device, of, reason)).await,
+            RunAct::Release(reason) => self.send_act(of, "release", &give_up(device, of, reason)).await,
+            RunAct::Abort(reason) => self.send_act(of, "abort", &give_up(device, of, reason)).await,
+            RunAct::Progress(RunProgress { step, total, note }) => {
+                let report = RunProgressReport {
+                    device: device.to_owned(),
+                    seat: Some(of.seat),
+                    token: of.token,
+                    step: *step,
+                    total: *total,
+                    note: note.clone(),
+                };
+                self.send_act(of, "progress", &report).await
             }
-            RunAct::Release(reason) => {
-                word.reason = Some(reason);
-                "release"
-            }
-            RunAct::Abort(reason) => {
-                word.reason = Some(reason);
-                "abort"
-            }
-            RunAct::Progress(progress) => {
-                word.progress = Some(progress);
-                "progress"
-            }
-            RunAct::Complete(value) => {
-                output = JsonText::of_value(value);
-                word.output = Some(output.get()?);
-                "complete"
+            RunAct::Complete(output) => {
+                let complete = RunComplete {
+                    device: device.to_owned(),
+                    seat: Some(of.seat),
+                    token: of.token,
+                    output: Some(output),
+                };
+                self.send_act(of, "complete", &complete).await
             }
             RunAct::Fail { message, class, retryable } => {
-                word.message = Some(message);
-                word.class = class.as_deref();
-                word.retryable = Some(*retryable);
-                "fail"
+                let fail = RunFail {
+                    device: device.to_owned(),
+                    seat: Some(of.seat),
+                    token: of.token,
+                    message: message.clone(),
+                    class: class.clone(),
+                    retryable: Some(*retryable),
+                };
+                self.send_act(of, "fail", &fail).await
             }
-        };
-        let path = runs::run_path(&of.run_id, &format!("/{verb}"));
-        self.send_request(&ApiRequest::post(path, RepeatPolicy::Always).with_json(json::json_body(&word)?))
-            .await?
-            .json()
+        }
+    }
+
+    /// Claims a seat of a run that is not assigned: the given one, or the first. The device need not accept it
+    /// any more.
+    pub async fn claim_run(
+        &self,
+        device: &str,
+        run: &str,
+        seat: Option<u16>,
+    ) -> Result<RunActed, ClientError> {
+        self.post_act(run, "claim", &RunClaim { device: device.to_owned(), seat }).await
+    }
+
+    /// Claims a seat that the device held before it was disconnected. Refused (409) if a later assignment has
+    /// begun the work.
+    pub async fn claim_run_offline(&self, device: &str, of: &RunAssignment) -> Result<RunActed, ClientError> {
+        self.send_act(of, "offline_claim", &seat_act(device, of)).await
+    }
+
+    async fn send_act(
+        &self,
+        of: &RunAssignment,
+        verb: &str,
+        body: &impl Serialize,
+    ) -> Result<RunActed, ClientError> {
+        self.post_act(&of.run_id, verb, body).await
+    }
+
+    async fn post_act(&self, run: &str, verb: &str, body: &impl Serialize) -> Result<RunActed, ClientError> {
+        let path = runs::run_path(run, &format!("/{verb}"));
+        let ask = ApiRequest::post(path, RepeatPolicy::Always).with_json(json::json_body(body)?);
+        self.send_request(&ask).await?.json()
+    }
+}
+
+fn seat_act(device: &str, of: &RunAssignment) -> RunSeatAct {
+    RunSeatAct { device: device.to_owned(), seat: Some(of.seat), token: of.token }
+}
+
+fn give_up(device: &str, of: &RunAssignment, reason: &str) -> RunGiveUp {
+    RunGiveUp {
+        device: device.to_owned(),
+        seat: Some(of.seat),
+        token: of.token,
+        reason: Some(reason.to_owned()),
     }
 }

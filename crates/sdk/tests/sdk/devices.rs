@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::{DeviceVitals, NewDevice, NewRun, RunAct, RunAssignment, RunStatus, RunSummary};
+use millstream_sdk::client::{
+    DeviceVitals, NewDevice, NewRun, RunAct, RunAssignment, RunAssignmentMode, RunDueAction, RunFailureKind,
+    RunLogWord, RunLossReason, RunOverrides, RunStatus, RunSummary,
+};
 use millstream_sdk::{CancellationToken, Client, ClientError, Device, RunContext, RunError};
 use millstream_testkit::eventually;
 use serde_json::json;
@@ -62,11 +65,16 @@ async fn device_accepts_and_completes_run() {
     });
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(4))).await.unwrap();
     let done = run_in(client, "r-1", RunStatus::Completed).await;
-    assert_eq!((&done.seats[0].output, done.seats[0].device.as_deref()), (&json!(5), Some("one")));
+    assert_eq!(
+        (done.seats[0].output.as_ref(), done.seats[0].device.as_deref()),
+        (Some(&json!(5)), Some("one"))
+    );
     assert_eq!(done.seats[0].progress.as_ref().unwrap().note.as_deref(), Some("counted"));
     // Input that does not fit the function fails permanently, with its place.
     client.create_run(&NewRun::of("count").id("r-2").requires("count").input(json!("x"))).await.unwrap();
-    run_in(client, "r-2", RunStatus::Failed).await;
+    let failed = run_in(client, "r-2", RunStatus::Failed).await;
+    let error = failed.seats[0].error.as_ref().expect("a failed seat has an error");
+    assert_eq!((error.kind, error.class.as_deref()), (RunFailureKind::Error, Some("input")));
     served.stop().await;
     assert_eq!(client.device("one").await.unwrap().capacity, Some(2));
 }
@@ -117,8 +125,8 @@ async fn unwilling_device_declines_with_reason() {
     for (id, run, ended) in [("r-1", run("r-1"), "declined"), ("r-2", run("r-2").created_by("a"), "released")]
     {
         client.create_run(&run).await.unwrap();
-        let waits = run_when(client, id, |run| !run.seats[0].previous.is_empty()).await;
-        let before = &waits.seats[0].previous[0];
+        let waits = run_when(client, id, |run| !run.seats[0].earlier_assignments().is_empty()).await;
+        let before = &waits.seats[0].earlier_assignments()[0];
         assert_eq!((before.reason.as_str(), before.why.as_deref()), (ended, Some("not for me")));
     }
     picky.stop().await;
@@ -155,7 +163,7 @@ async fn stopping_device_releases_unfinished_run() {
     run_in(client, "r-1", RunStatus::Processing).await;
     served.stop().await;
     let run = run_in(client, "r-1", RunStatus::Reassigning).await;
-    assert_eq!(run.seats[0].previous[0].reason, "released");
+    assert_eq!(run.seats[0].earlier_assignments()[0].reason, RunLossReason::Released);
 }
 
 #[tokio::test]
@@ -170,7 +178,7 @@ async fn restarted_device_resumes_its_runs() {
     let served =
         ServedDevice::start(Device::new(client.clone(), able("one")), async |_: RunContext, to: u64| Ok(to));
     let run = run_in(client, "r-1", RunStatus::Completed).await;
-    assert_eq!((run.seats[0].token, &run.seats[0].output), (Some(1), &json!(9)));
+    assert_eq!((run.seats[0].token, run.seats[0].output.as_ref()), (Some(1), Some(&json!(9))));
     served.stop().await;
 }
 
@@ -193,8 +201,51 @@ async fn panicking_run_goes_to_another_device() {
             panic!("oh no")
         });
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
-    let run = run_when(client, "r-1", |run| !run.seats[0].previous.is_empty()).await;
-    let before = &run.seats[0].previous[0];
+    let run = run_when(client, "r-1", |run| !run.seats[0].earlier_assignments().is_empty()).await;
+    let before = &run.seats[0].earlier_assignments()[0];
     assert!(before.why.as_deref().unwrap_or_default().contains("oh no"), "{before:?}");
     first.stop().await;
+}
+
+#[tokio::test]
+async fn run_shows_how_it_was_created() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
+    let settings = RunOverrides { heartbeat: Some(Duration::from_secs(2)), ..RunOverrides::default() };
+    let run = NewRun::of("count").id("r-1").requires("count").prefers("fast").min_battery(20);
+    let run = run.coordinator_first().created_by("one").for_others().assigned_manually().settings(settings);
+    let created = client.create_run(&run).await.unwrap();
+    assert_eq!(created, client.run("r-1").await.unwrap());
+    assert_eq!((created.status, created.assign), (RunStatus::Created, RunAssignmentMode::Manual));
+    assert_eq!((created.requires.len(), created.prefer.len(), created.min_battery), (1, 1, Some(20)));
+    assert_eq!((created.created_by.as_deref(), created.waiting), (Some("one"), None));
+    assert_eq!(created.settings.unwrap().heartbeat, Duration::from_secs(2));
+    assert_eq!((created.seats[0].reassignments, created.seats[0].due), (0, None));
+    let listed = &client.runs().kind("count").await.unwrap()[0];
+    assert_eq!((listed.settings.as_ref(), listed.input.as_ref()), (None, None));
+}
+
+#[tokio::test]
+async fn device_claims_run_and_its_log_tells() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
+    client.register_device(&able("one")).await.unwrap();
+    let mut watched = client.watch_run_assignments("one");
+    assert_eq!(watched.next().await.unwrap().unwrap().items, []);
+    client.create_run(&NewRun::of("count").id("r-1").assigned_manually()).await.unwrap();
+    let claimed = client.claim_run("one", "r-1", None).await.unwrap();
+    assert_eq!((claimed.status, claimed.token), (RunStatus::Claimed, Some(1)));
+    assert!(claimed.due.is_some_and(|due| due.what != RunDueAction::Place));
+    let list = watched.next().await.unwrap().unwrap();
+    let of = &list.items[0];
+    assert_eq!((of.run_id.as_str(), of.token, of.due), ("r-1", 1, claimed.due));
+    let heard = client.heartbeat_device("one", &DeviceVitals::default(), &[(of, None)]).await.unwrap();
+    assert_eq!((heard[0].held, heard[0].status, heard[0].holder.as_ref()), (true, None, None));
+    // The device still holds the seat: the offline claim changes nothing.
+    assert_eq!(client.claim_run_offline("one", of).await.unwrap().token, Some(1));
+    client.act_on_run("one", of, &RunAct::Release("enough".to_owned())).await.unwrap();
+    let told = client.run_log("r-1").await.unwrap();
+    assert_eq!((told[0].word, told[0].from), (RunLogWord::Create, None));
+    let last = told.last().unwrap();
+    assert_eq!((last.word, last.ended), (RunLogWord::Release, Some(RunLossReason::Released)));
+    let why = client.why_run("r-1").await.unwrap();
+    assert_eq!((why.run_id.as_str(), why.seats.len()), ("r-1", 1));
 }

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::{GraphNotice, GraphStatus, NewExecutor, NodeResult, NodeStatus};
-use millstream_sdk::graph::{NewGraph, NewNode};
+use millstream_sdk::client::{GraphNodeEdit, GraphNotice, GraphStatus, NewExecutor, NodeResult, NodeStatus};
+use millstream_sdk::graph::{NewGraph, NewNode, NodeSpec};
 use serde_json::Value;
 
 use crate::stub::StubServer;
 use crate::world::persistent;
 
-const RUNNING: &str = r#"{"graph_id":"g","name":"n","status":"RUNNING","revision":1,"nodes":{"RUNNING":1},
+const RUNNING: &str = r#"{"graph_id":"g","name":"n","description":"","status":"RUNNING","revision":1,"options":{},"nodes":{"RUNNING":1},
     "created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-01T00:00:00.000Z"}"#;
-const PASSED: &str = r#"{"graph_id":"g","name":"n","status":"PASSED","revision":1,"nodes":{"PASS":1},
+const PASSED: &str = r#"{"graph_id":"g","name":"n","description":"","status":"PASSED","revision":1,"options":{},"nodes":{"PASS":1},
     "created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-01T00:00:01.000Z","ended_at":"2026-01-01T00:00:01.000Z"}"#;
-const BEGUN: &str =
-    "event: node.scheduled\nid: 7\ndata: {\"type\":\"node.scheduled\",\"node\":\"a\",\"attempt\":1}\n\n";
-const DONE: &str = "event: node.completed\nid: 9\ndata: {\"type\":\"node.completed\",\"node\":\"a\",\"status\":\"PASS\",\"attempt\":1}\n\n\
-    event: workflow.completed\nid: 9.1\ndata: {\"type\":\"workflow.completed\"}\n\n";
+const NODE: &str = r#"{"node":"find.0","status":"RUNNING","attempt":1,"children":[],"spec":{"id":"find.0"}}"#;
+const BEGUN: &str = "event: node.scheduled\nid: 7\ndata: {\"graph_id\":\"g\",\"at\":\"2026-01-01T00:00:00.000Z\",\"seq\":1,\"type\":\"node.scheduled\",\"node\":\"a\",\"attempt\":1}\n\n";
+const DONE: &str = "event: node.completed\nid: 9\ndata: {\"graph_id\":\"g\",\"at\":\"2026-01-01T00:00:00.000Z\",\"seq\":1,\"type\":\"node.completed\",\"node\":\"a\",\"status\":\"PASS\",\"attempt\":1}\n\n\
+    event: workflow.completed\nid: 9.1\ndata: {\"graph_id\":\"g\",\"at\":\"2026-01-01T00:00:00.000Z\",\"seq\":1,\"type\":\"workflow.completed\"}\n\n";
 
 fn one() -> NewGraph {
     NewGraph::named("n").node(NewNode::of("a"))
@@ -53,7 +53,9 @@ async fn invalid_graph_is_not_sent() {
 #[tokio::test]
 async fn graph_patch_is_repeated_with_its_key() {
     let accepted = r#"{"graph_id":"g","event_id":"e"}"#;
-    let stub = StubServer::answering(&[(503, "{}"), (202, accepted), (200, r#"{"revision":4}"#)]).await;
+    let stub =
+        StubServer::answering(&[(503, "{}"), (202, accepted), (200, r#"{"graph_id":"g","revision":4}"#)])
+            .await;
     let edited = persistent(stub.address).edit_graph("g", 3).delete("a").await.unwrap();
     assert_eq!(edited.revision, 4);
     let asked = stub.asked();
@@ -68,8 +70,8 @@ async fn graph_patch_is_repeated_with_its_key() {
 
 #[tokio::test]
 async fn nodes_are_listed_by_page() {
-    let first = r#"{"items":[{"node":"a","status":"PASS"}],"next_cursor":"x"}"#;
-    let second = r#"{"items":[{"node":"b","status":"SKIPPED","why":"parent a is FAIL"}]}"#;
+    let first = r#"{"items":[{"node":"a","status":"PASS","attempt":1,"children":["b"],"spec":{"id":"a"}}],"next_cursor":"x"}"#;
+    let second = r#"{"items":[{"node":"b","status":"SKIPPED","attempt":0,"why":"parent a is FAIL","children":[],"spec":{"id":"b"}}]}"#;
     let stub = StubServer::answering(&[(200, first), (200, second)]).await;
     let nodes = persistent(stub.address).nodes("g").page_size(1).await.unwrap();
     let ids: Vec<_> = nodes.iter().map(|node| (node.node.as_str(), node.status)).collect();
@@ -79,10 +81,24 @@ async fn nodes_are_listed_by_page() {
 
 #[tokio::test]
 async fn unanswered_node_result_is_sent_again() {
-    let stub = StubServer::answering(&[(503, "{}"), (200, r#"{"node":"find.0","status":"RUNNING"}"#)]).await;
+    let stub = StubServer::answering(&[(503, "{}"), (200, NODE)]).await;
     persistent(stub.address).node_result("g", "find.0", &NodeResult::pass(5, "yes")).await.unwrap();
     let asked = stub.asked();
     assert_eq!((asked.len(), asked[1].path.as_str()), (2, "/v1/graphs/g/nodes/find.0/result"));
+}
+
+#[tokio::test]
+async fn one_node_has_result_and_edits() {
+    let found = r#"{"node":"a","status":"PASS","attempt":1,"children":[],"result_bytes":5,
+        "spec":{"id":"a","parents":[{"node":"b","if":"input.x"}],"execution":{"definition":"d","input":{"n":1}}},
+        "result":[1,2],"edits":[{"delete":"b"}],"progress":null}"#;
+    let stub = StubServer::answering(&[(200, found)]).await;
+    let node = persistent(stub.address).node("g", "a").await.unwrap();
+    assert_eq!((node.view.status, node.result_as::<Vec<u8>>().unwrap()), (NodeStatus::Pass, vec![1, 2]));
+    assert_eq!(node.edits, [GraphNodeEdit::Delete("b".to_owned())]);
+    let spec = node.view.spec_as::<NodeSpec>().unwrap();
+    assert_eq!(spec.parents[0].condition.as_deref(), Some("input.x"));
+    assert_eq!(spec.execution.unwrap().input.as_str(), r#"{"n":1}"#);
 }
 
 #[tokio::test]

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_devices::claim::{SeatDue, SeatProgress, SeatStatus, SeatToken, next_due};
-use millstream_model::id::{Name, RunId};
+use millstream_api::run_assignments::{RunAssignment, RunAssignments};
+use millstream_devices::claim::next_due;
 use millstream_model::permission::Permission;
 use millstream_model::raw::RawJson;
-use millstream_model::time::Timestamp;
-use serde::Serialize;
 
 use crate::auth::TenantCaller;
 use crate::devices::assignments::{self, DeviceAssignment};
@@ -18,6 +16,8 @@ use crate::devices::heartbeat;
 use crate::gate::RequestSlot;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
+use crate::http::runs::views::{run_due, run_progress};
+use crate::http::runs::words::run_status;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::tasks::lease_request::LONGEST_WAIT;
@@ -28,43 +28,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .summary("Seats that the device holds or is offered, highest priority first")
             .needs(Permission::ActAsDevice)
             .query(&[("wait", "WaitSeconds"), ("if_version", "AssignmentsVersion")])
-            .answer(200, "Assignments", "The complete list; empty when the wait timed out")
+            .returns::<RunAssignments>(200, "The complete list; empty when the wait timed out")
             .problems(&[404]),
     ]
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct DeviceAssignmentsOut {
-    items: Vec<DeviceAssignmentOut>,
-    /// Send it as `if_version` to wait for the next change.
-    version: String,
-}
-
-#[derive(Debug, Serialize)]
-struct DeviceAssignmentOut {
-    run_id: RunId,
-    seat: u16,
-    token: SeatToken,
-    status: SeatStatus,
-    kind: Name,
-    priority: i32,
-    paused: bool,
-    assigned_at: Timestamp,
-    /// The next step and its deadline; when the deadline passes, the seat is reassigned to another device.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    due: Option<SeatDeadlineOut>,
-    /// The heartbeat interval, once the device has accepted.
-    heartbeat_ms: u64,
-    input: RawJson,
-    /// The progress of the previous device.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<SeatProgress>,
-}
-
-#[derive(Debug, Serialize)]
-pub(in crate::http) struct SeatDeadlineOut {
-    pub(in crate::http) at: Timestamp,
-    pub(in crate::http) what: SeatDue,
 }
 
 async fn get_device_assignments(
@@ -73,7 +39,7 @@ async fn get_device_assignments(
     slot: RequestSlot,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<DeviceAssignmentsOut>, RequestRefusal> {
+) -> Result<Json<RunAssignments<RawJson>>, RequestRefusal> {
     let wait = params.parse_param("wait", parse_wait_seconds).unwrap_or_default();
     let if_version = params.take_param("if_version");
     params.finish_params()?;
@@ -85,13 +51,11 @@ async fn get_device_assignments(
     }
     let all = assignments::wait_for_change(&door.devices, &key, if_version.as_deref(), wait).await?;
     let version = assignments::version_tag(&all);
-    Ok(Json(DeviceAssignmentsOut::of(all, version)))
+    Ok(Json(run_assignments(all, version)))
 }
 
-impl DeviceAssignmentsOut {
-    pub(super) fn of(all: Vec<DeviceAssignment>, version: String) -> Self {
-        Self { items: all.into_iter().filter_map(view_device_assignment).collect(), version }
-    }
+pub(super) fn run_assignments(all: Vec<DeviceAssignment>, version: String) -> RunAssignments<RawJson> {
+    RunAssignments { items: all.into_iter().filter_map(run_assignment).collect(), version }
 }
 
 fn parse_wait_seconds(text: &str) -> Result<Duration, String> {
@@ -100,22 +64,20 @@ fn parse_wait_seconds(text: &str) -> Result<Duration, String> {
     given.map(Duration::from_secs).ok_or_else(|| format!("is not a number of seconds from 0 to {most}"))
 }
 
-fn view_device_assignment(
-    DeviceAssignment { seat: of, run }: DeviceAssignment,
-) -> Option<DeviceAssignmentOut> {
+fn run_assignment(DeviceAssignment { seat: of, run }: DeviceAssignment) -> Option<RunAssignment<RawJson>> {
     let seat = run.seat(of.seat)?;
-    Some(DeviceAssignmentOut {
-        run_id: of.run.run,
+    Some(RunAssignment {
+        run_id: of.run.run.to_string(),
         seat: of.seat,
-        token: of.token,
-        status: seat.status(),
+        token: of.token.0,
+        status: run_status(seat.status()),
         priority: run.priority,
         paused: run.is_paused(),
         assigned_at: of.assigned_at,
-        due: next_due(&run, of.seat).map(|(at, what)| SeatDeadlineOut { at, what }),
+        due: next_due(&run, of.seat).map(run_due),
         heartbeat_ms: u64::try_from(run.settings.heartbeat.as_millis()).unwrap_or(u64::MAX),
-        progress: seat.progress.clone(),
-        kind: run.kind,
+        progress: seat.progress.clone().map(run_progress),
+        kind: run.kind.to_string(),
         input: run.input,
     })
 }

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_devices::claim::{SeatProgress, SeatStatus, SeatToken};
+use millstream_api::devices::{DeviceHeard, DeviceHeartbeat, RunHeartbeatAnswer};
+use millstream_devices::claim::{SeatProgress, SeatToken};
 use millstream_model::id::RunId;
 use millstream_model::permission::Permission;
-use millstream_model::time::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 
 use crate::auth::TenantCaller;
 use crate::devices::heartbeat::{self, DeviceReadings, HeartbeatReply, HeartbeatRun};
 use crate::http::body::read_json_body;
-use crate::http::problem::SeatHolderOut;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
+use crate::http::runs::views::seat_holder;
+use crate::http::runs::words::run_status;
 use crate::http::strict_json::{StrictObject, decode_object, objects, whole, whole_or_none};
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
@@ -27,8 +28,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/devices/{device_id}/heartbeat", "heartbeat_device", heartbeat_device)
             .summary("Record a device heartbeat: its state and the runs that it works on")
             .needs(Permission::ActAsDevice)
-            .body("application/json", "DeviceHeartbeat")
-            .answer(200, "DeviceHeard", "Which of the runs the device still holds, in the order given")
+            .accepts::<DeviceHeartbeat>()
+            .returns::<DeviceHeard>(200, "Which of the runs the device still holds, in the order given")
             .problems(&[404]),
     ]
 }
@@ -71,46 +72,20 @@ fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SeatProgre
     Ok(steps.map(|StrictObject(ProgressSteps { step, total, note })| SeatProgress { step, total, note }))
 }
 
-#[derive(Debug, Serialize)]
-struct DeviceHeartbeatOut {
-    runs: Vec<RunHeartbeatOut>,
-}
-
-#[derive(Debug, Serialize)]
-struct RunHeartbeatOut {
-    run_id: RunId,
-    seat: u16,
-    token: SeatToken,
-    /// The device holds the seat, or is offered it.
-    held: bool,
-    /// The device must stop working on the run.
-    release: bool,
-    paused: bool,
-    /// The deadline of the next heartbeat.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<Timestamp>,
-    /// The status of the seat, if the device does not hold it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<SeatStatus>,
-    /// The current holder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<SeatHolderOut>,
-}
-
 async fn heartbeat_device(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<DeviceHeartbeatOut>, RequestRefusal> {
+) -> Result<Json<DeviceHeard>, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let given: DeviceHeartbeatRequest = decode_object(body.json()?).map_err(RequestRefusal::invalid)?;
     let runs = heartbeat::record_heartbeat(&door.devices, &key, given.into()).await?;
-    Ok(Json(DeviceHeartbeatOut {
-        runs: runs.into_iter().map(|(said, heard)| view_run_heartbeat(said, heard)).collect(),
+    Ok(Json(DeviceHeard {
+        runs: runs.into_iter().map(|(said, heard)| run_heartbeat_answer(said, heard)).collect(),
     }))
 }
 
@@ -128,12 +103,12 @@ impl From<RunHeartbeatRequest> for HeartbeatRun {
     }
 }
 
-fn view_run_heartbeat(said: HeartbeatRun, heard: HeartbeatReply) -> RunHeartbeatOut {
+fn run_heartbeat_answer(said: HeartbeatRun, heard: HeartbeatReply) -> RunHeartbeatAnswer {
     let HeartbeatRun { run, seat, token, progress: _ } = said;
-    let one = RunHeartbeatOut {
-        run_id: run,
+    let one = RunHeartbeatAnswer {
+        run_id: run.to_string(),
         seat,
-        token,
+        token: token.0,
         held: true,
         release: false,
         paused: false,
@@ -142,13 +117,13 @@ fn view_run_heartbeat(said: HeartbeatRun, heard: HeartbeatReply) -> RunHeartbeat
         holder: None,
     };
     match heard {
-        HeartbeatReply::Held { until, paused } => RunHeartbeatOut { until: Some(until), paused, ..one },
+        HeartbeatReply::Held { until, paused } => RunHeartbeatAnswer { until: Some(until), paused, ..one },
         HeartbeatReply::Asked => one,
-        HeartbeatReply::Lost { status, holder } => RunHeartbeatOut {
+        HeartbeatReply::Lost { status, holder } => RunHeartbeatAnswer {
             held: false,
             release: true,
-            status,
-            holder: holder.map(SeatHolderOut::from),
+            status: status.map(run_status),
+            holder: holder.map(seat_holder),
             ..one
         },
     }

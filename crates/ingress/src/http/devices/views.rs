@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use millstream_api::devices::DeviceView;
 use millstream_devices::claim::DeviceCandidate;
-use millstream_model::id::{DeviceId, Name};
-use millstream_model::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use millstream_model::id::Name;
+use serde::Deserialize;
 
 use crate::devices::registration::DeviceRegistration;
 use crate::http::strict_json::{whole, whole_or_none};
@@ -51,38 +51,19 @@ impl From<NewDeviceRequest> for DeviceRegistration {
     }
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct DeviceOut {
-    device_id: DeviceId,
-    capabilities: BTreeSet<Name>,
-    capability: u32,
-    capacity: Option<u32>,
-    load: f64,
-    quality: f64,
-    battery: Option<u8>,
-    on_battery: bool,
-    coordinator: bool,
-    paused: bool,
-    /// Seats that the device holds or is offered.
-    open: u32,
-    seen_at: Timestamp,
-}
-
-impl From<DeviceCandidate> for DeviceOut {
-    fn from(DeviceCandidate { device, open }: DeviceCandidate) -> Self {
-        Self {
-            device_id: device.id,
-            capabilities: device.capabilities,
-            capability: device.capability,
-            capacity: device.capacity,
-            load: device.load,
-            quality: device.quality,
-            battery: device.battery,
-            on_battery: device.on_battery,
-            coordinator: device.coordinates,
-            paused: device.paused,
-            open,
-            seen_at: device.seen_at,
-        }
+pub(super) fn device_view(DeviceCandidate { device, open }: DeviceCandidate) -> DeviceView {
+    DeviceView {
+        device_id: device.id.to_string(),
+        capabilities: device.capabilities.iter().map(ToString::to_string).collect(),
+        capability: device.capability,
+        capacity: device.capacity,
+        load: device.load,
+        quality: device.quality,
+        battery: device.battery,
+        on_battery: device.on_battery,
+        coordinator: device.coordinates,
+        paused: device.paused,
+        open,
+        seen_at: device.seen_at,
     }
 }

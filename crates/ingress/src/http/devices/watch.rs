@@ -11,9 +11,10 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use millstream_api::run_assignments::AssignmentsMessage;
 use millstream_model::permission::Permission;
 
-use super::assignments::DeviceAssignmentsOut;
+use super::assignments::run_assignments;
 use crate::auth::TenantCaller;
 use crate::devices::heartbeat;
 use crate::devices::watch::{self, AssignmentList, AssignmentWatch};
@@ -29,10 +30,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .needs(Permission::ActAsDevice)
             .query(&[("if_version", "AssignmentsVersion")])
             .headers(&["Last-Event-ID"])
-            .answer_in(
+            .returns_in::<AssignmentsMessage>(
                 200,
                 "text/event-stream",
-                "AssignmentsMessage",
                 "A stream of `assignments`, each the whole list",
             )
             .problems(&[404]),
@@ -66,11 +66,7 @@ async fn next_message(watch: &mut AssignmentWatch) -> Option<Event> {
     match watch.next_list().await? {
         Ok(AssignmentList { all, version }) => {
             let id = version.clone();
-            Event::default()
-                .event("assignments")
-                .id(id)
-                .json_data(DeviceAssignmentsOut::of(all, version))
-                .ok()
+            Event::default().event("assignments").id(id).json_data(run_assignments(all, version)).ok()
         }
         Err(problem) => {
             tracing::debug!(reason = %problem.detail, "a stream of assignments ends");

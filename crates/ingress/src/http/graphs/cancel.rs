@@ -6,9 +6,10 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use millstream_api::graphs::GraphSummary;
 use millstream_model::permission::Permission;
 
-use super::views::GraphOut;
+use super::views::graph_summary;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::graphs::cancel::{self, GraphCancellation};
@@ -30,8 +31,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .headers(&["Prefer", "traceparent", "x-request-id"])
             .body("application/json", "Reason")
             .body_optional()
-            .answer(200, "Graph", "The graph has ended, by this request or before")
-            .answer(202, "Graph", "Durable; not decided before the wait timed out")
+            .returns::<GraphSummary>(200, "The graph has ended, by this request or before")
+            .returns::<GraphSummary>(202, "Durable; not decided before the wait timed out")
             .problems(&[404]),
     ]
 }
@@ -57,6 +58,6 @@ async fn cancel_graph(
         GraphCancellation::Ended => StatusCode::OK,
         GraphCancellation::NotYet => StatusCode::ACCEPTED,
     };
-    let graph = GraphOut::try_from(found).map_err(find::unreadable_graph)?;
+    let graph = graph_summary(found).map_err(find::unreadable_graph)?;
     Ok((status, Json(graph)).into_response())
 }

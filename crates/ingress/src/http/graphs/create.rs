@@ -6,6 +6,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::graph_spec::NewGraphBody;
+use millstream_api::graphs::GraphSummary;
 use millstream_model::id::ExecutionId;
 use millstream_model::permission::Permission;
 use millstream_model::raw::RawJson;
@@ -13,7 +15,7 @@ use millstream_workflow::graph::{GraphOptions, GraphSpec, NodeSpec};
 use serde::Deserialize;
 
 use super::json;
-use super::views::GraphOut;
+use super::views::graph_summary;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::graphs::create::{self, GraphCreation, GraphToCreate};
@@ -32,9 +34,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .summary("Create a graph and start its first nodes")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
-            .body("application/json", "NewGraph")
-            .answer(201, "Graph", "Created")
-            .answer(200, "Graph", "Existed already with the same content")
+            .accepts::<NewGraphBody>()
+            .returns::<GraphSummary>(201, "Created")
+            .returns::<GraphSummary>(200, "Existed already with the same content")
             .problems(&[404, 409])
             .located(LocationHeader::Always)
             .leads_to("get_graph", &["graph_id"])
@@ -86,7 +88,7 @@ async fn create_graph(
         GraphCreation::Created => StatusCode::CREATED,
         GraphCreation::Existed => StatusCode::OK,
     };
-    let graph = GraphOut::try_from(found).map_err(find::unreadable_graph)?;
+    let graph = graph_summary(found).map_err(find::unreadable_graph)?;
     let location = HeaderValue::from_str(&format!("/v1/graphs/{}", graph.graph_id));
     let mut response = (status, Json(graph)).into_response();
     if let Ok(location) = location {

@@ -6,11 +6,12 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::graph_spec::GraphEditRequest;
+use millstream_api::graphs::{AppliedEdit, GraphEditAccepted};
 use millstream_model::permission::Permission;
 use millstream_workflow::graph::NodeEdit;
 
 use super::json;
-use super::views::{GraphEditAcceptedOut, GraphEditedOut};
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::graphs::edit::{self, EditsToApply, GraphCaller, GraphEditOutcome};
@@ -31,9 +32,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .summary("Insert, update and delete nodes; all edits are applied, or none")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
-            .body("application/json", "GraphEdits")
-            .answer(200, "GraphEdited", "Applied")
-            .answer(202, "GraphEditAccepted", "Durable; not decided before the wait timed out")
+            .accepts::<GraphEditRequest>()
+            .returns::<AppliedEdit>(200, "Applied")
+            .returns::<GraphEditAccepted>(202, "Durable; not decided before the wait timed out")
             .problems(&[404, 409]),
     ]
 }
@@ -58,13 +59,13 @@ async fn edit_graph(
     let wish = read_edit_request(body.json()?, idempotency_key)?;
     let patience = prefer.granted_wait(Some(edit::WAIT), door.options.max_wait);
     let asker = GraphCaller { caller: &caller, trace: &trace, slot: &slot, patience };
-    let graph_id = graph.execution.clone();
+    let graph_id = graph.execution.to_string();
     match edit::edit_graph(&door.graphs, asker, graph, wish).await? {
         GraphEditOutcome::Applied { revision } => {
-            Ok((StatusCode::OK, Json(GraphEditedOut { graph_id, revision })).into_response())
+            Ok((StatusCode::OK, Json(AppliedEdit { graph_id, revision })).into_response())
         }
         GraphEditOutcome::Undecided { event_id } => {
-            let accepted = GraphEditAcceptedOut { graph_id, event_id };
+            let accepted = GraphEditAccepted { graph_id, event_id: event_id.to_string() };
             let mut response = (StatusCode::ACCEPTED, Json(accepted)).into_response();
             if let Ok(location) = HeaderValue::from_str(&format!("/v1/events/{event_id}")) {
                 response.headers_mut().insert(header::LOCATION, location);

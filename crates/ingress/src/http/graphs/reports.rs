@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use millstream_api::graph_nodes::{GraphNode, NodeAttemptProgress, NodeAttemptResult, NodeHeld};
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_rpc::read::MAX_ERROR_CHARS;
 use millstream_store::action_store::OutcomeDemand;
 use millstream_workflow::graph::limits::MAX_RESULT_BYTES;
 use millstream_workflow::graph::{NodeStatus, NodeToken};
-use serde::Serialize;
 
 use super::edits::decode_edits;
-use super::views::NodeOut;
+use super::views::graph_node;
 use crate::auth::TenantCaller;
 use crate::graphs::attempt::AttemptReference;
 use crate::graphs::progress::{self, ProgressReport};
@@ -36,14 +37,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/graphs/{graph_id}/nodes/{node}/result", "report_result", report_result)
             .summary("Report the outcome of an attempt at a node")
             .needs(Permission::ServeNodes)
-            .body("application/json", "NodeResult")
-            .answer(200, "Node", "Recorded; the graph may apply it a moment later")
+            .accepts::<NodeAttemptResult>()
+            .returns::<GraphNode>(200, "Recorded; the graph may apply it a moment later")
             .problems(&[404, 409]),
         Route::post("/v1/graphs/{graph_id}/nodes/{node}/progress", "report_progress", report_progress)
             .summary("Report the progress of an attempt at a node")
             .needs(Permission::ServeNodes)
-            .body("application/json", "NodeProgress")
-            .answer(200, "NodeHeld", "Heard")
+            .accepts::<NodeAttemptProgress>()
+            .returns::<NodeHeld>(200, "Heard")
             .problems(&[404, 409]),
     ]
 }
@@ -55,7 +56,7 @@ async fn report_result(
     Path((id, node)): Path<(String, String)>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<NodeOut>, RequestRefusal> {
+) -> Result<Json<GraphNode<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let (graph, node) = (find::parse_graph_key(&caller, &id)?, nodes::parse_node_id(&node)?);
     let body = read_json_body(&door, request, door.options.limits.message_bytes).await?;
@@ -75,13 +76,7 @@ async fn report_result(
     let status = status.unwrap_or(NodeStatus::TaskError);
     let report = NodeResultReport { status, result, error, edits, logs };
     let view = result::report_result(&door.graphs, &trace, &graph, &node, &said, report).await?;
-    Ok(Json(NodeOut::brief(view)))
-}
-
-#[derive(Debug, Serialize)]
-struct NodeLeaseOut {
-    /// The result is no longer wanted.
-    cancelled: bool,
+    Ok(Json(graph_node(view)))
 }
 
 async fn report_progress(
@@ -90,7 +85,7 @@ async fn report_progress(
     Path((id, node)): Path<(String, String)>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<NodeLeaseOut>, RequestRefusal> {
+) -> Result<Json<NodeHeld>, RequestRefusal> {
     params.finish_params()?;
     let (graph, node) = (find::parse_graph_key(&caller, &id)?, nodes::parse_node_id(&node)?);
     let body = read_json_body(&door, request, PROGRESS_BODY).await?;
@@ -104,7 +99,7 @@ async fn report_progress(
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let update = ProgressReport { progress, logs };
     let (_, wanted) = progress::report_progress(&door.graphs, &graph, &node, &said, update).await?;
-    Ok(Json(NodeLeaseOut { cancelled: wanted == OutcomeDemand::Cancelled }))
+    Ok(Json(NodeHeld { cancelled: wanted == OutcomeDemand::Cancelled }))
 }
 
 fn read_attempt_reference(fields: &mut JsonFields<'_>) -> AttemptReference {

@@ -11,13 +11,14 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use millstream_model::id::{ExecutionId, Seq};
+use millstream_api::graph_watch::{GraphEvent, GraphNotice, GraphWatchMessage, NodeSpecChange};
+use millstream_model::id::ExecutionId;
 use millstream_model::permission::Permission;
 use millstream_model::problem::ValidationProblem as Fault;
-use millstream_model::time::Timestamp;
+use millstream_workflow::graph::{NodeSpec, NodeSpecUpdate};
 use millstream_workflow::graph_machine::GraphTransitionNotice;
-use serde::Serialize;
 
+use super::views::node_status;
 use crate::auth::TenantCaller;
 use crate::graphs::find;
 use crate::graphs::watch::{self, GraphWatch, GraphWatchStart, WatchedEvent, WatchedEventKind};
@@ -34,7 +35,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .needs(Permission::ReadData)
             .query(&[("after", "WatchPlace")])
             .headers(&["Last-Event-ID"])
-            .answer_in(200, "text/event-stream", "WatchMessage", "A stream of events until the graph ends")
+            .returns_in::<GraphWatchMessage>(
+                200,
+                "text/event-stream",
+                "A stream of events until the graph ends",
+            )
             .answer_in(204, "", "", "The graph has ended and the client has every event")
             .problems(&[404]),
     ]
@@ -84,50 +89,98 @@ async fn next_message(watch: &mut GraphWatch, graph_id: &ExecutionId) -> Option<
     }
 }
 
-#[derive(Serialize)]
-struct GraphWatchMessage<'a> {
-    graph_id: &'a ExecutionId,
-    at: Timestamp,
-    /// The seq in the log; none for an event that the log does not hold.
-    seq: Option<Seq>,
-    #[serde(flatten)]
-    what: GraphChangeDetail,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum GraphChangeDetail {
-    Noticed(GraphTransitionNotice),
-    Dispatched {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        node: String,
-        attempt: u32,
-        executor: String,
-        reason: String,
-    },
-}
-
 const DISPATCHED: &str = "node.dispatched";
 
 fn view_message(happening: WatchedEvent, graph_id: &ExecutionId) -> Option<Event> {
     let WatchedEvent { place, at, what } = happening;
     let (kind, seq, what) = match what {
-        WatchedEventKind::Noticed(seq, notice) => {
-            (notice.kind(), Some(seq), GraphChangeDetail::Noticed(notice))
-        }
-        WatchedEventKind::Dispatched(it) => (
+        WatchedEventKind::Noticed(seq, notice) => (notice.kind(), Some(seq.0), graph_notice(notice)),
+        WatchedEventKind::Dispatched(dispatched) => (
             DISPATCHED,
             None,
-            GraphChangeDetail::Dispatched {
-                kind: DISPATCHED,
-                node: it.node_id,
-                attempt: it.attempt,
-                executor: it.executor,
-                reason: it.reason,
+            GraphNotice::Dispatched {
+                node: dispatched.node_id,
+                attempt: dispatched.attempt,
+                executor: dispatched.executor,
+                reason: Some(dispatched.reason),
             },
         ),
     };
-    let data = GraphWatchMessage { graph_id, at, seq, what };
-    Event::default().event(kind).id(place.to_string()).json_data(data).ok()
+    let position = place.to_string();
+    let data = GraphEvent { position: String::new(), graph_id: graph_id.to_string(), at, seq, what };
+    Event::default().event(kind).id(position).json_data(data).ok()
+}
+
+fn graph_notice(notice: GraphTransitionNotice) -> GraphNotice<Arc<NodeSpec>> {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    match notice {
+        GraphTransitionNotice::Created { name, creator, nodes } => {
+            GraphNotice::Created { name, creator, nodes: count(nodes) }
+        }
+        GraphTransitionNotice::Edited { revision, inserted, updated, deleted } => GraphNotice::Edited {
+            revision,
+            inserted,
+            updated: updated
+                .into_iter()
+                .map(|NodeSpecUpdate { was, is }| NodeSpecChange { was, is })
+                .collect(),
+            deleted: deleted.iter().map(ToString::to_string).collect(),
+        },
+        GraphTransitionNotice::Expanded { node, instances, revision } => {
+            GraphNotice::Expanded { node: node.to_string(), instances: count(instances), revision }
+        }
+        GraphTransitionNotice::Scheduled { node, attempt, why } => {
+            GraphNotice::Scheduled { node: node.to_string(), attempt, why }
+        }
+        GraphTransitionNotice::Retried { node, attempt, why } => {
+            GraphNotice::Retried { node: node.to_string(), attempt, why }
+        }
+        GraphTransitionNotice::NodeCompleted { node, status, attempt, why } => {
+            GraphNotice::NodeCompleted { node: node.to_string(), status: node_status(status), attempt, why }
+        }
+        GraphTransitionNotice::Completed => GraphNotice::Completed,
+        GraphTransitionNotice::Failed { reason } => GraphNotice::Failed { reason },
+        GraphTransitionNotice::Cancelled { reason } => GraphNotice::Cancelled { reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_model::raw::RawJson;
+    use millstream_workflow::graph::{NodeId, NodeStatus, SubExecution};
+
+    #[test]
+    fn graph_notice_of_api_has_json_of_engine() {
+        let (node, why) = (NodeId::parse("a").unwrap(), Some("parent b passed".to_owned()));
+        let spec = |name: &str, input: &str| {
+            let mut spec: NodeSpec = serde_json::from_str(&format!(r#"{{"id":"{name}"}}"#)).unwrap();
+            spec.execution = Some(SubExecution {
+                definition: node.clone(),
+                version: None,
+                input: RawJson::parse(input).unwrap(),
+            });
+            Arc::new(spec)
+        };
+        let updated = NodeSpecUpdate { was: spec("c", "1"), is: spec("c", "[1.0]") };
+        for notice in [
+            GraphTransitionNotice::Created { name: "n".to_owned(), creator: why.clone(), nodes: 2 },
+            GraphTransitionNotice::Edited {
+                revision: 2,
+                inserted: vec![spec("b", r#"{"n": 1.0}"#)],
+                updated: vec![updated],
+                deleted: vec![node.clone()],
+            },
+            GraphTransitionNotice::Expanded { node: node.clone(), instances: 3, revision: 4 },
+            GraphTransitionNotice::Scheduled { node: node.clone(), attempt: 1, why: why.clone() },
+            GraphTransitionNotice::Retried { node: node.clone(), attempt: 2, why: None },
+            GraphTransitionNotice::NodeCompleted { node, status: NodeStatus::Fail, attempt: 2, why },
+            GraphTransitionNotice::Completed,
+            GraphTransitionNotice::Failed { reason: Some("r".to_owned()) },
+            GraphTransitionNotice::Cancelled { reason: None },
+        ] {
+            let expected = serde_json::to_string(&notice).unwrap();
+            assert_eq!(serde_json::to_string(&graph_notice(notice)).unwrap(), expected);
+        }
+    }
 }

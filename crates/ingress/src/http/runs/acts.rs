@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use millstream_api::run_acts::{
+    RunActed, RunClaim, RunComplete, RunFail, RunGiveUp, RunProgressReport, RunSeatAct,
+};
 use millstream_devices::claim::{
     DeviceAction, RunInputKind, SeatFailure, SeatFailureKind, SeatProgress, SeatToken,
 };
@@ -11,8 +14,10 @@ use millstream_model::id::{DeviceId, Name};
 use millstream_model::permission::Permission;
 use millstream_model::raw::RawJson;
 
+use super::views::run_due;
+use super::words::run_status;
 use crate::auth::TenantCaller;
-use crate::devices::acts::{self, DeviceActRequest, DeviceActor, MAX_NOTE, SeatStanding};
+use crate::devices::acts::{self, DeviceActRequest, DeviceActor, MAX_NOTE, SeatDeadline, SeatStanding};
 use crate::devices::runs;
 use crate::http::body::read_json_body;
 use crate::http::fields::JsonFields;
@@ -25,77 +30,54 @@ use crate::tasks::outcome::{MAX_MESSAGE, MAX_RESULT};
 
 const BODY_BYTES: usize = 256 * 1024;
 
-/// Path, operation id, kind of input, body schema and summary.
-type RunActRoute = (&'static str, &'static str, RunInputKind, &'static str, &'static str);
-
-const ROWS: &[RunActRoute] = &[
-    ("/v1/runs/{run_id}/accept", "accept_run", RunInputKind::Accept, "RunAct", "Accept the offered seat"),
-    (
-        "/v1/runs/{run_id}/decline",
-        "decline_run",
-        RunInputKind::Decline,
-        "RunGiveUp",
-        "Decline the offered seat: another device is asked",
-    ),
-    ("/v1/runs/{run_id}/start", "start_run", RunInputKind::Start, "RunAct", "Start work on the run"),
-    ("/v1/runs/{run_id}/progress", "progress_run", RunInputKind::Progress, "RunProgress", "Report progress"),
-    (
-        "/v1/runs/{run_id}/complete",
-        "complete_run",
-        RunInputKind::Complete,
-        "RunComplete",
-        "Complete the run with its output",
-    ),
-    (
-        "/v1/runs/{run_id}/fail",
-        "fail_run",
-        RunInputKind::Fail,
-        "RunFail",
-        "Report a failure: of the run, or of this device only",
-    ),
-    (
-        "/v1/runs/{run_id}/release",
-        "release_run",
-        RunInputKind::Release,
-        "RunGiveUp",
-        "Release the seat; the progress is kept",
-    ),
-    (
-        "/v1/runs/{run_id}/abort",
-        "abort_run",
-        RunInputKind::Abort,
-        "RunGiveUp",
-        "Abort the work and release the seat",
-    ),
-    ("/v1/runs/{run_id}/claim", "claim_run", RunInputKind::SelfClaim, "RunClaim", "Claim an unassigned seat"),
-    (
-        "/v1/runs/{run_id}/offline_claim",
-        "offline_claim_run",
-        RunInputKind::OfflineClaim,
-        "RunAct",
-        "Claim the seat that the device held before it was disconnected",
-    ),
-];
-
 pub(in crate::http) fn routes() -> Vec<Route> {
-    let route = |(path, id, word, body, summary): &RunActRoute| {
-        let word = *word;
-        let handler = move |State(door): State<Arc<IngressState>>,
-                            caller: TenantCaller,
-                            Path(run): Path<String>,
-                            params: QueryParams,
-                            request: Request| async move {
-            params.finish_params()?;
-            act_on_run(&door, &caller, &run, word, request).await.map(Json)
-        };
-        Route::post(path, id, handler)
-            .summary(summary)
-            .needs(Permission::ActAsDevice)
-            .body("application/json", body)
-            .answer(200, "RunActed", "Done, by this request or by the same one before")
-            .problems(&[404, 409])
+    vec![
+        act_route("/v1/runs/{run_id}/accept", "accept_run", RunInputKind::Accept)
+            .summary("Accept the offered seat")
+            .accepts::<RunSeatAct>(),
+        act_route("/v1/runs/{run_id}/decline", "decline_run", RunInputKind::Decline)
+            .summary("Decline the offered seat: another device is asked")
+            .accepts::<RunGiveUp>(),
+        act_route("/v1/runs/{run_id}/start", "start_run", RunInputKind::Start)
+            .summary("Start work on the run")
+            .accepts::<RunSeatAct>(),
+        act_route("/v1/runs/{run_id}/progress", "progress_run", RunInputKind::Progress)
+            .summary("Report progress")
+            .accepts::<RunProgressReport>(),
+        act_route("/v1/runs/{run_id}/complete", "complete_run", RunInputKind::Complete)
+            .summary("Complete the run with its output")
+            .accepts::<RunComplete>(),
+        act_route("/v1/runs/{run_id}/fail", "fail_run", RunInputKind::Fail)
+            .summary("Report a failure: of the run, or of this device only")
+            .accepts::<RunFail>(),
+        act_route("/v1/runs/{run_id}/release", "release_run", RunInputKind::Release)
+            .summary("Release the seat; the progress is kept")
+            .accepts::<RunGiveUp>(),
+        act_route("/v1/runs/{run_id}/abort", "abort_run", RunInputKind::Abort)
+            .summary("Abort the work and release the seat")
+            .accepts::<RunGiveUp>(),
+        act_route("/v1/runs/{run_id}/claim", "claim_run", RunInputKind::SelfClaim)
+            .summary("Claim an unassigned seat")
+            .accepts::<RunClaim>(),
+        act_route("/v1/runs/{run_id}/offline_claim", "offline_claim_run", RunInputKind::OfflineClaim)
+            .summary("Claim the seat that the device held before it was disconnected")
+            .accepts::<RunSeatAct>(),
+    ]
+}
+
+fn act_route(path: &'static str, id: &'static str, word: RunInputKind) -> Route {
+    let handler = move |State(door): State<Arc<IngressState>>,
+                        caller: TenantCaller,
+                        Path(run): Path<String>,
+                        params: QueryParams,
+                        request: Request| async move {
+        params.finish_params()?;
+        act_on_run(&door, &caller, &run, word, request).await.map(Json)
     };
-    ROWS.iter().map(route).collect()
+    Route::post(path, id, handler)
+        .needs(Permission::ActAsDevice)
+        .returns::<RunActed>(200, "Done, by this request or by the same one before")
+        .problems(&[404, 409])
 }
 
 async fn act_on_run(
@@ -104,7 +86,7 @@ async fn act_on_run(
     id: &str,
     word: RunInputKind,
     request: Request,
-) -> Result<SeatStanding, RequestRefusal> {
+) -> Result<RunActed, RequestRefusal> {
     let key = runs::parse_run_key(caller, id)?;
     let body = read_json_body(door, request, BODY_BYTES).await?;
     let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
@@ -119,7 +101,19 @@ async fn act_on_run(
         (_, Some(doing)) => DeviceActRequest::Do(doing),
         (_, None) => DeviceActRequest::Claim,
     };
-    acts::act_on_run(&door.devices, key, who, deed).await
+    acts::act_on_run(&door.devices, key, who, deed).await.map(run_acted)
+}
+
+fn run_acted(standing: SeatStanding) -> RunActed {
+    RunActed {
+        run_id: standing.run_id.to_string(),
+        seat: standing.seat,
+        status: run_status(standing.status),
+        run_status: run_status(standing.run_status),
+        paused: standing.paused,
+        token: standing.token.map(|token| token.0),
+        due: standing.due.map(|SeatDeadline { at, what }| run_due((at, what))),
+    }
 }
 
 fn read_actor(fields: &mut JsonFields<'_>, word: RunInputKind) -> Option<DeviceActor> {

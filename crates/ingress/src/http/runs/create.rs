@@ -7,6 +7,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::new_run::NewRun;
+use millstream_api::runs::RunSummary;
 use millstream_devices::claim::{CreatingDevice, DevicePolicy, RunAssignMode, RunSettingsOverrides, RunSpec};
 use millstream_model::id::{DeviceId, Name, RunId};
 use millstream_model::permission::Permission;
@@ -14,7 +16,7 @@ use millstream_model::problem::ValidationProblem as Fault;
 use millstream_model::raw::RawJson;
 use serde::Deserialize;
 
-use super::views::RunOut;
+use super::views::{RunDetail, run_summary};
 use crate::auth::TenantCaller;
 use crate::devices::runs::{self, RunCreated};
 use crate::http::body::read_json_body;
@@ -32,9 +34,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/runs", "create_run", create_run)
             .summary("Create a run and assign it to the best suited devices")
             .needs(Permission::PostEvents)
-            .body("application/json", "NewRun")
-            .answer(201, "Run", "Created; it may already be assigned")
-            .answer(200, "Run", "Created before by the same request")
+            .accepts::<NewRun>()
+            .returns::<RunSummary>(201, "Created; it may already be assigned")
+            .returns::<RunSummary>(200, "Created before by the same request")
             .problems(&[409])
             .located(LocationHeader::Always)
             .leads_to("get_run", &["run_id"])
@@ -112,7 +114,8 @@ async fn create_run(
         RunCreated::Before => StatusCode::OK,
     };
     let location = [(header::LOCATION, format!("/v1/runs/{}", key.run))];
-    Ok((status, location, Json(RunOut::whole(key.run, run))).into_response())
+    let run = run_summary(key.run, run, RunDetail::Whole);
+    Ok((status, location, Json(run)).into_response())
 }
 
 fn build_run_spec(given: NewRunRequest, policy: &DevicePolicy) -> (Option<RunId>, RunSpec) {

@@ -4,5 +4,6 @@ pub(crate) mod acts;
 pub(super) mod create;
 pub(super) mod operate;
 pub(super) mod read;
-mod views;
+pub(super) mod views;
 pub(super) mod why;
+pub(super) mod words;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use millstream_api::run_acts::RunAssign;
+use millstream_api::runs::RunSummary;
 use millstream_devices::claim::RunInput;
 use millstream_model::id::DeviceId;
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_store::run_service::RunOperation;
 
 use super::acts::read_seat;
-use super::views::RunOut;
+use super::views::{RunDetail, run_summary};
 use crate::auth::TenantCaller;
 use crate::devices::{heartbeat, runs};
 use crate::http::body::read_json_body;
@@ -28,30 +31,30 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/runs/{run_id}/pause", "pause_run", pause_run)
             .summary("Pause a run: no new assignments; its current devices keep it and are notified")
             .needs(Permission::Operate)
-            .answer(200, "Run", "Paused")
+            .returns::<RunSummary>(200, "Paused")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/resume", "resume_run", resume_run)
             .summary("Resume a paused run; all its time limits start again")
             .needs(Permission::Operate)
-            .answer(200, "Run", "Resumed")
+            .returns::<RunSummary>(200, "Resumed")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/retry", "retry_run", retry_run)
             .summary("Retry a failed run; every device may be asked")
             .needs(Permission::Operate)
-            .answer(200, "Run", "Restarted")
+            .returns::<RunSummary>(200, "Restarted")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/cancel", "cancel_run", cancel_run)
             .summary("End a run as failed; its devices are notified")
             .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
-            .answer(200, "Run", "Ended")
+            .returns::<RunSummary>(200, "Ended")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/assign", "assign_run", assign_run)
             .summary("Assign an unassigned seat to a device")
             .needs(Permission::Operate)
-            .body("application/json", "RunAssign")
-            .answer(200, "Run", "Assigned; the device is asked")
+            .accepts::<RunAssign>()
+            .returns::<RunSummary>(200, "Assigned; the device is asked")
             .problems(&[404, 409]),
     ]
 }
@@ -61,11 +64,11 @@ async fn apply_run_input(
     caller: &TenantCaller,
     id: &str,
     input: RunInput,
-) -> Result<Json<RunOut>, RequestRefusal> {
+) -> Result<Json<RunSummary<RawJson>>, RequestRefusal> {
     let key = runs::parse_run_key(caller, id)?;
     let run =
         runs::apply_to_run(&door.devices, &key, &RunOperation::Input(input), caller.actor.as_deref()).await?;
-    Ok(Json(RunOut::whole(key.run, run)))
+    Ok(Json(run_summary(key.run, run, RunDetail::Whole)))
 }
 
 async fn pause_run(
@@ -73,7 +76,7 @@ async fn pause_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunOut>, RequestRefusal> {
+) -> Result<Json<RunSummary<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     apply_run_input(&door, &caller, &id, RunInput::Pause).await
 }
@@ -83,7 +86,7 @@ async fn resume_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunOut>, RequestRefusal> {
+) -> Result<Json<RunSummary<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     apply_run_input(&door, &caller, &id, RunInput::Resume).await
 }
@@ -93,7 +96,7 @@ async fn retry_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunOut>, RequestRefusal> {
+) -> Result<Json<RunSummary<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     apply_run_input(&door, &caller, &id, RunInput::Retry).await
 }
@@ -104,7 +107,7 @@ async fn cancel_run(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<RunOut>, RequestRefusal> {
+) -> Result<Json<RunSummary<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     let reason = read_reason(&door, &parts.headers, body).await?;
@@ -117,7 +120,7 @@ async fn assign_run(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<RunOut>, RequestRefusal> {
+) -> Result<Json<RunSummary<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;

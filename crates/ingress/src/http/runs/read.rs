@@ -4,19 +4,22 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_devices::claim::{RunLogEntry, SeatStatus};
+use millstream_api::page::Page;
+use millstream_api::run_log::RunLogLine;
+use millstream_api::runs::RunSummary;
+use millstream_devices::claim::SeatStatus;
 use millstream_model::id::{ExecutionId, Name};
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_store::run_store::{RunEntry, RunFilter, StoredRun};
-use serde::Serialize;
 
-use super::views::RunOut;
+use super::views::{RunDetail, run_in_list, run_log_line, run_summary};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::devices::runs;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::views::PageOut;
+use crate::http::views::page_of;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -32,17 +35,17 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 ("limit", "Limit"),
                 ("cursor", "Cursor"),
             ])
-            .answer(200, "RunPage", "One page"),
+            .returns::<Page<RunSummary>>(200, "One page"),
         Route::get("/v1/runs/{run_id}", "get_run", get_run)
             .summary("One run with its seats, their devices and their previous devices")
             .needs(Permission::ReadData)
-            .answer(200, "Run", "The run")
+            .returns::<RunSummary>(200, "The run")
             .problems(&[404]),
         Route::get("/v1/runs/{run_id}/log", "get_run_log", get_run_log)
             .summary("What happened to a run, in order")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
-            .answer(200, "RunLogPage", "One page")
+            .returns::<Page<RunLogLine>>(200, "One page")
             .problems(&[404]),
     ]
 }
@@ -51,7 +54,7 @@ async fn list_runs(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<RunOut>>, RequestRefusal> {
+) -> Result<Json<Page<RunSummary<RawJson>>>, RequestRefusal> {
     let filter = RunFilter {
         status: params.parse_word("status", SeatStatus::ALL),
         kind: params.parse_param("kind", |text| Name::parse(text)),
@@ -63,7 +66,7 @@ async fn list_runs(
     params.finish_params()?;
     let found = door.stores.run_views.list_runs(&caller.tenant, &filter, after, limit + 1).await?;
     let cursor = |last: &StoredRun| cursor::encode(CursorList::Runs, last.position);
-    Ok(Json(PageOut::of(found, limit, cursor, RunOut::brief)))
+    Ok(Json(page_of(found, limit, cursor, run_in_list)))
 }
 
 async fn get_run(
@@ -71,24 +74,11 @@ async fn get_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunOut>, RequestRefusal> {
+) -> Result<Json<RunSummary<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let key = runs::parse_run_key(&caller, &id)?;
     let stored = runs::find_run(&door.devices, &key).await?;
-    Ok(Json(RunOut::whole(key.run, stored.run)))
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct RunEntryOut {
-    position: i64,
-    #[serde(flatten)]
-    entry: RunLogEntry,
-}
-
-impl From<RunEntry> for RunEntryOut {
-    fn from(RunEntry { position, entry }: RunEntry) -> Self {
-        Self { position, entry }
-    }
+    Ok(Json(run_summary(key.run, stored.run, RunDetail::Whole)))
 }
 
 async fn get_run_log(
@@ -96,7 +86,7 @@ async fn get_run_log(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<RunEntryOut>>, RequestRefusal> {
+) -> Result<Json<Page<RunLogLine<RawJson>>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after =
         params.parse_cursor(CursorList::RunLog, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
@@ -105,5 +95,5 @@ async fn get_run_log(
     runs::find_run(&door.devices, &key).await?;
     let found = door.stores.run_views.run_log(&key, after.unwrap_or(0), limit + 1).await?;
     let cursor = |last: &RunEntry| cursor::encode(CursorList::RunLog, last.position);
-    Ok(Json(PageOut::of(found, limit, cursor, RunEntryOut::from)))
+    Ok(Json(page_of(found, limit, cursor, run_log_line)))
 }

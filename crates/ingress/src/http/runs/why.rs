@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_devices::claim::{RunInputKind, SeatStatus};
-use millstream_model::id::{RunId, RunKey};
+use millstream_api::run_log::RunWhy;
+use millstream_devices::claim::RunInputKind;
+use millstream_model::id::RunKey;
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_store::run_store::RunEntry;
-use serde::Serialize;
 
-use super::read::RunEntryOut;
-use super::views::SeatOut;
+use super::views::{RunDetail, run_log_line, run_seats};
+use super::words::run_status;
 use crate::auth::TenantCaller;
 use crate::devices::runs;
 use crate::http::query::QueryParams;
@@ -29,19 +30,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::get("/v1/runs/{run_id}/why", "why_run", explain_run)
             .summary("Explain a run: the last device selections, with the score of every device")
             .needs(Permission::ReadData)
-            .answer(200, "RunWhy", "The status of the run, and its reasons")
+            .returns::<RunWhy>(200, "The status of the run, and its reasons")
             .problems(&[404]),
     ]
-}
-
-#[derive(Debug, Serialize)]
-struct RunWhyOut {
-    run_id: RunId,
-    status: SeatStatus,
-    paused: bool,
-    seats: Vec<SeatOut>,
-    /// The last selections, in order; `detail` has the score cards.
-    decisions: Vec<RunEntryOut>,
 }
 
 async fn explain_run(
@@ -49,17 +40,17 @@ async fn explain_run(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<RunWhyOut>, RequestRefusal> {
+) -> Result<Json<RunWhy<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let key = runs::parse_run_key(&caller, &id)?;
     let run = runs::find_run(&door.devices, &key).await?.run;
     let decisions = last_selections(&door, &key).await?;
-    Ok(Json(RunWhyOut {
-        status: run.status(),
+    Ok(Json(RunWhy {
+        status: run_status(run.status()),
         paused: run.is_paused(),
-        seats: run.numbered_seats().map(|(number, _)| SeatOut::of(&run, number, false)).collect(),
-        decisions: decisions.into_iter().map(RunEntryOut::from).collect(),
-        run_id: key.run,
+        seats: run_seats(&run, RunDetail::Brief),
+        decisions: decisions.into_iter().map(run_log_line).collect(),
+        run_id: key.run.to_string(),
     }))
 }
 
