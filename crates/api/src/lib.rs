@@ -14,9 +14,17 @@
 //! - [`words`]: closed sets of words
 //! - then one module per part of the API
 
+pub mod item_import;
+pub mod items;
 pub mod keys;
+pub mod next_work;
 pub mod page;
+pub mod people;
+pub mod queue_stats;
+pub mod queues;
+pub mod quotas;
 pub mod scalar;
 pub mod schema;
 pub mod status;
 pub mod words;
+pub mod work_assignments;
