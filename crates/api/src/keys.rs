@@ -1,5 +1,8 @@
 //! API keys: listed, created, rotated, revoked.
 
+use std::time::Duration;
+
+use millstream_model::duration;
 use millstream_model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,6 +100,41 @@ pub struct NewApiKey {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<scalar::DeviceId>")]
     pub device: Option<String>,
+}
+
+impl NewApiKey {
+    /// For the tenant of the caller, and without an expiry of its own.
+    pub fn named(name: impl Into<String>, role: ApiKeyRole) -> Self {
+        Self { name: name.into(), role, tenant: None, expires_in: None, person: None, device: None }
+    }
+
+    /// Required from an operator, except for the role operator.
+    #[must_use]
+    pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
+        self.tenant = Some(tenant.into());
+        self
+    }
+
+    /// Expires after this time.
+    #[must_use]
+    pub fn expires_in(mut self, length: Duration) -> Self {
+        self.expires_in = Some(duration::format_duration(length));
+        self
+    }
+
+    /// Binds a key with the role work to its person.
+    #[must_use]
+    pub fn person(mut self, person: impl Into<String>) -> Self {
+        self.person = Some(person.into());
+        self
+    }
+
+    /// Binds a key with the role device to one device.
+    #[must_use]
+    pub fn device(mut self, device: impl Into<String>) -> Self {
+        self.device = Some(device.into());
+        self
+    }
 }
 
 /// The rotation of a key.

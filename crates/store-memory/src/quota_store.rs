@@ -89,7 +89,7 @@ fn stored_bytes(tables: &MemoryTables, tenant: &TenantId) -> u64 {
     let definitions = tables.definitions.iter().filter(|((owner, _), _)| owner == tenant);
     let definitions = definitions.flat_map(|(_, versions)| versions).map(|version| version.source.len());
     let queues = tables.people.queues.iter().filter(|((owner, _), _)| owner == tenant);
-    let queues = queues.map(|(_, view)| RawJson::from_value(&view.config).len());
+    let queues = queues.map(|(_, view)| view.config.to_json().len());
     let executions = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
     let graphs = executions.filter_map(|(_, row)| row.graph.as_ref()).map(graph_bytes);
     let all = events.chain(items).chain(runs).chain(definitions).chain(queues).chain(graphs);

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use millstream_api::quotas::{
+    NewTenantQuota, QuotaAmount, QuotaUsage, SourcedQuota, TenantQuota, TenantUsage, UsageScope,
+};
 use millstream_model::id::TenantId;
 use millstream_model::permission::Permission;
-use millstream_model::quota::{CountedQuota, EffectiveQuota, QuotaName, QuotaSet};
+use millstream_model::quota::{CountedQuota, EffectiveQuota, QuotaName, QuotaSet, QuotaUnit, QuotaValue};
 use millstream_store::quota_store::UsageQuestion;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::route::Route;
@@ -29,42 +31,38 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/tenants/{tenant}/quota", "get_quota", get_tenant_quota)
             .summary("The quotas of a tenant, each with its value and its source")
             .needs(Permission::ReadQuotas)
-            .answer(200, "TenantQuota", "Every quota, by name")
+            .returns::<TenantQuota>(200, "Every quota, by name")
             .problems(&[404]),
         Route::put("/v1/tenants/{tenant}/quota", "put_quota", put_tenant_quota)
             .summary("Replace the quotas set for a tenant; in force everywhere within 5 s")
             .needs(Permission::ManageQuotas)
-            .body("application/json", "NewTenantQuota")
-            .answer(200, "TenantQuota", "Every quota, by name")
+            .accepts::<NewTenantQuota>()
+            .returns::<TenantQuota>(200, "Every quota, by name")
             .problems(&[404]),
         Route::get("/v1/tenants/{tenant}/usage", "get_usage", get_tenant_usage)
             .summary("The usage of a tenant: rows of the store, and its share of this process")
             .needs(Permission::ReadQuotas)
-            .answer(200, "TenantUsage", "By quota")
+            .returns::<TenantUsage>(200, "By quota")
             .problems(&[404]),
     ]
 }
 
-#[derive(Debug, Serialize)]
-struct TenantQuotaOut {
-    tenant: TenantId,
-    items: Vec<QuotaItem>,
-}
-
-#[derive(Debug, Serialize)]
-struct QuotaItem {
-    name: &'static str,
-    value: Value,
-    source: &'static str,
-}
-
-fn view_tenant_quota(tenant: TenantId, quota: &EffectiveQuota) -> Json<TenantQuotaOut> {
-    let items = quota.iter().map(|(name, sourced)| QuotaItem {
-        name: name.as_str(),
-        value: sourced.value.to_json(name),
-        source: sourced.source.as_str(),
+fn view_tenant_quota(tenant: &TenantId, quota: &EffectiveQuota) -> Json<TenantQuota> {
+    let items = quota.iter().map(|(name, sourced)| SourcedQuota {
+        name: name.into(),
+        value: quota_amount(name, sourced.value),
+        source: sourced.source.into(),
     });
-    Json(TenantQuotaOut { items: items.collect(), tenant })
+    Json(TenantQuota { tenant: tenant.to_string(), items: items.collect() })
+}
+
+/// Numbers are numbers, everything else is a text.
+fn quota_amount(name: QuotaName, value: QuotaValue) -> QuotaAmount {
+    match (value, name.unit()) {
+        (QuotaValue::AtMost(number), QuotaUnit::Number | QuotaUnit::Share) => QuotaAmount::Number(number),
+        (QuotaValue::AtMost(_), QuotaUnit::Duration)
+        | (QuotaValue::Unlimited | QuotaValue::Share { .. }, _) => QuotaAmount::Text(value.to_text(name)),
+    }
 }
 
 async fn get_tenant_quota(
@@ -72,12 +70,12 @@ async fn get_tenant_quota(
     identity: CallerIdentity,
     Path(tenant): Path<String>,
     params: QueryParams,
-) -> Result<Json<TenantQuotaOut>, RequestRefusal> {
+) -> Result<Json<TenantQuota>, RequestRefusal> {
     params.finish_params()?;
     let tenant = parse_visible_tenant(&identity, &tenant)?;
     let row = door.stores.quotas.quota_of(&tenant).await?;
     let quota = door.quotas.quota_with_row(&tenant, row.as_ref());
-    Ok(view_tenant_quota(tenant, &quota))
+    Ok(view_tenant_quota(&tenant, &quota))
 }
 
 async fn put_tenant_quota(
@@ -86,7 +84,7 @@ async fn put_tenant_quota(
     Path(tenant): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<TenantQuotaOut>, RequestRefusal> {
+) -> Result<Json<TenantQuota>, RequestRefusal> {
     params.finish_params()?;
     let tenant = parse_visible_tenant(&identity, &tenant)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
@@ -95,22 +93,7 @@ async fn put_tenant_quota(
     let row = QuotaSet::read(&given, "").map_err(|problems| RequestRefusal::invalid(problems.0))?;
     door.stores.quotas.put_quota(&tenant, &row, door.clock.now()).await?;
     let quota = door.quotas.quota_with_row(&tenant, Some(&row));
-    Ok(view_tenant_quota(tenant, &quota))
-}
-
-#[derive(Debug, Serialize)]
-struct TenantUsageOut {
-    tenant: TenantId,
-    items: Vec<UsageItem>,
-}
-
-#[derive(Debug, Serialize)]
-struct UsageItem {
-    name: &'static str,
-    used: u64,
-    quota: Value,
-    /// `store`: rows, of the whole fleet. `process`: of the process that answers.
-    scope: &'static str,
+    Ok(view_tenant_quota(&tenant, &quota))
 }
 
 async fn get_tenant_usage(
@@ -118,7 +101,7 @@ async fn get_tenant_usage(
     identity: CallerIdentity,
     Path(tenant): Path<String>,
     params: QueryParams,
-) -> Result<Json<TenantUsageOut>, RequestRefusal> {
+) -> Result<Json<TenantUsage>, RequestRefusal> {
     params.finish_params()?;
     let tenant = parse_visible_tenant(&identity, &tenant)?;
     let row = door.stores.quotas.quota_of(&tenant).await?;
@@ -130,17 +113,18 @@ async fn get_tenant_usage(
     };
     let questions: Vec<UsageQuestion> = CountedQuota::ALL.iter().map(question).collect();
     let counts = door.stores.quotas.count_usage(&questions).await?;
-    let item = |name: QuotaName, used, scope| UsageItem {
-        name: name.as_str(),
+    let item = |name: QuotaName, used, scope| QuotaUsage {
+        name: name.into(),
         used,
-        quota: quota.value(name).to_json(name),
+        quota: quota_amount(name, quota.value(name)),
         scope,
     };
-    let rows =
-        CountedQuota::ALL.iter().zip(counts).map(|(counted, used)| item(counted.quota_name(), used, "store"));
+    let rows = CountedQuota::ALL.iter().zip(counts);
+    let rows = rows.map(|(counted, used)| item(counted.quota_name(), used, UsageScope::Store));
     let held = HeldQuota::ALL.iter();
-    let held = held.map(|held| item(held.name(), door.quotas.held_amount(&tenant, *held), "process"));
-    Ok(Json(TenantUsageOut { items: rows.chain(held).collect(), tenant: tenant.clone() }))
+    let held =
+        held.map(|held| item(held.name(), door.quotas.held_amount(&tenant, *held), UsageScope::Process));
+    Ok(Json(TenantUsage { tenant: tenant.to_string(), items: rows.chain(held).collect() }))
 }
 
 /// An operator sees every tenant. A tenant's key sees its own quotas; any other tenant is answered with 404.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millstream_api::item_import::{ItemProblem, RefusedItem};
 use millstream_model::id::{ItemId, ItemKey, Name, TenantId};
 use millstream_model::problem::ValidationProblem as Fault;
 use millstream_model::quota::CountedQuota;
@@ -42,19 +43,6 @@ pub(crate) struct ImportTally {
 
 /// An item that cannot be read: its id where that can be read, and its faults.
 pub(crate) type UnreadableItem = (Option<ItemId>, Vec<Fault>);
-
-/// A refused item.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct RefusedItem {
-    /// Index among the items that were read, from 0.
-    pub(crate) index: u64,
-    /// Line of the body, from 1, where it has lines.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    item_id: Option<ItemId>,
-    pub(crate) problems: Vec<Fault>,
-}
 
 /// Dependencies of an import.
 pub(crate) struct ImportDeps {
@@ -131,7 +119,9 @@ impl ItemImport {
         self.tally.refused += 1;
         if self.refused.len() < TOLD {
             let line = self.lines.then_some(index + 1);
-            self.refused.push(RefusedItem { index, line, item_id, problems });
+            let item_id = item_id.map(|id| id.to_string());
+            let problems = problems.into_iter().map(|Fault { path, message }| ItemProblem { path, message });
+            self.refused.push(RefusedItem { index, line, item_id, problems: problems.collect() });
         }
     }
 

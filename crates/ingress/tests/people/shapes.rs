@@ -23,6 +23,7 @@ async fn people_answers_match_openapi() {
     for (schema, answer) in [
         ("Queue", bench.get("/v1/queues/q").await.json()),
         ("QueueConfig", bench.get("/v1/queues/q").await.json()["config"].clone()),
+        ("EffectiveQueueConfig", bench.get("/v1/queues/q").await.json()["config"].clone()),
         ("QueuePage", bench.get("/v1/queues").await.json()),
         ("Person", bench.put("/v1/people/ann", &json!({"skills": ["a"]})).await.json()),
         ("PersonPage", bench.get("/v1/people").await.json()),
@@ -32,12 +33,12 @@ async fn people_answers_match_openapi() {
         ("GivenAssignment", skipped),
         ("GivenAssignment", bench.get(&format!("/v1/assignments/{ann}")).await.json()),
         ("AssignmentFollowed", bench.done(&ann, "correct", json!({"person": "bob"})).await),
-        ("AssignmentPage", bench.get("/v1/assignments").await.json()),
+        ("GivenAssignmentPage", bench.get("/v1/assignments").await.json()),
         ("NextGiven", bench.next("ann").await),
         ("NextGiven", bench.next("eve").await),
         ("WholeItem", bench.item("i-0").await),
         ("ItemPage", bench.get("/v1/items").await.json()),
-        ("ItemLogPage", bench.get("/v1/items/i-0/log").await.json()),
+        ("ItemLogEntryPage", bench.get("/v1/items/i-0/log").await.json()),
         ("QueueStats", bench.get("/v1/queue_stats?by=both").await.json()),
         ("WholeItem", bench.post("/v1/items/i-2/withdraw", &json!({"reason": "r"})).await.json()),
     ] {

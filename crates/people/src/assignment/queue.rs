@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::queue_read;
 use super::queue_write::StoredQueueConfig;
 
-/// The validated configuration of a queue. Serializes as the API shows it; see `to_json` for the stored form.
+/// The validated configuration of a queue; `to_json` is its stored form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueConfig {
     /// Version of this layout.
@@ -70,6 +70,11 @@ impl Serialize for EligiblePersons {
             Self::Listed(people) => people.serialize(serializer),
         }
     }
+}
+
+/// A time limit as the stored form and the API have it: rounded up.
+pub fn whole_seconds(length: Duration) -> u64 {
+    length.as_secs() + u64::from(length.subsec_nanos() > 0)
 }
 
 /// Limits of one person in a queue.

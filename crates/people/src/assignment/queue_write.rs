@@ -1,24 +1,15 @@
-//! Writes the configuration of a queue: the form that the API shows, and the stored form.
+//! Writes the configuration of a queue in its stored form, which has every field with its default spelled out.
 //!
-//! Both forms have every field with its default spelled out, and [`QueueConfig::parse`] reads both. One field
-//! differs in its name: the stored form keeps `max_attempts_per_labeler`, the only name that earlier releases
-//! read.
-
-use std::time::Duration;
+//! The stored form keeps the name `max_attempts_per_labeler`, the only one that earlier releases read; the API
+//! shows `max_attempts_per_person`. [`QueueConfig::parse`] reads both.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::queue::QueueConfig;
+use super::queue::{QueueConfig, whole_seconds};
 
 pub(super) const ATTEMPTS_FIELD: &str = "max_attempts_per_person";
 /// The alias of [`ATTEMPTS_FIELD`], and its name in the stored form.
 pub(super) const ATTEMPTS_ALIAS: &str = "max_attempts_per_labeler";
-
-impl Serialize for QueueConfig {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_fields(self, ATTEMPTS_FIELD, serializer)
-    }
-}
 
 /// Serializes as the stored form.
 #[derive(Debug)]
@@ -26,17 +17,13 @@ pub(super) struct StoredQueueConfig<'a>(pub(super) &'a QueueConfig);
 
 impl Serialize for StoredQueueConfig<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_fields(self.0, ATTEMPTS_ALIAS, serializer)
+        serialize_fields(self.0, serializer)
     }
 }
 
 /// The order is part of the stored form: a text that differs from the stored one counts as a changed
 /// configuration in PostgreSQL.
-fn serialize_fields<S: Serializer>(
-    config: &QueueConfig,
-    attempts_field: &'static str,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn serialize_fields<S: Serializer>(config: &QueueConfig, serializer: S) -> Result<S::Ok, S::Error> {
     let QueueConfig {
         format,
         name,
@@ -63,7 +50,7 @@ fn serialize_fields<S: Serializer>(
     fields.serialize_field("name", name)?;
     fields.serialize_field("timeout_seconds", &whole_seconds(*timeout))?;
     fields.serialize_field("pre_assignment_timeout", &pre_assignment_timeout.map(whole_seconds))?;
-    fields.serialize_field(attempts_field, max_attempts_per_person)?;
+    fields.serialize_field(ATTEMPTS_ALIAS, max_attempts_per_person)?;
     fields.serialize_field("max_attempts_total", max_attempts_total)?;
     fields.serialize_field("reassign_expired", reassign_expired)?;
     fields.serialize_field("reassign_skipped", reassign_skipped)?;
@@ -79,9 +66,4 @@ fn serialize_fields<S: Serializer>(
     fields.serialize_field("rules", rules)?;
     fields.serialize_field("agreement", agreement)?;
     fields.end()
-}
-
-/// Rounded up.
-fn whole_seconds(length: Duration) -> u64 {
-    length.as_secs() + u64::from(length.subsec_nanos() > 0)
 }

@@ -5,6 +5,7 @@
 
 // Reading order: connect (the client), transport (one request with its retries), then one file per part of
 // the API.
+mod assignments;
 mod connect;
 mod definitions;
 mod devices;
@@ -19,9 +20,13 @@ mod graph_watch;
 mod graphs;
 mod health;
 mod incidents;
+mod items;
 mod json;
+mod keys;
 mod listing;
 mod people;
+mod queues;
+mod quotas;
 mod responses;
 mod retry;
 mod run_acts;
@@ -36,6 +41,7 @@ mod tasks;
 mod transport;
 
 pub use crate::client_error::{ClientError, RequestFault, ServerProblem};
+pub use assignments::{NextWork, WorkAssignmentList};
 pub use connect::{Client, ClientBuilder};
 pub use event_batch::NewEvent;
 pub use events::EventList;
@@ -47,6 +53,8 @@ pub use graphs::{CreateGraph, GraphList};
 pub use incidents::{
     GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentList, IncidentResolved, IncidentVerdict,
 };
+pub use items::WorkItemList;
+pub use keys::ApiKeyList;
 pub use listing::{PagedList, PagedStream};
 pub use millstream_api::devices::{DeviceView, DeviceVitals, NewDevice, RunHeartbeatAnswer};
 pub use millstream_api::executors::{ExecutorRegistration, ExecutorView, NewExecutor};
@@ -67,9 +75,26 @@ pub use millstream_api::runs::{
     PastRunAssignment, RunAssignmentMode, RunDue, RunDueAction, RunFailure, RunFailureKind, RunLossReason,
     RunProgress, RunSeatSummary, RunStatus, RunSummary, SeatHolder, WaitingRunAction,
 };
+pub use millstream_api::item_import::{ImportReport, ItemProblem, NewWorkItem, RefusedItem};
+pub use millstream_api::items::{
+    ItemAgreement, ItemLogWord, ItemStatus, WorkItem, WorkItemDetail, WorkItemLogEntry,
+};
+pub use millstream_api::keys::{ApiKey, ApiKeyRole, ApiKeyRotation, ApiKeyStatus, IssuedApiKey, NewApiKey};
+pub use millstream_api::next_work::{NextWorkAnswer, NoWorkForPerson, WorkForPerson, WorkIdleReason};
+pub use millstream_api::people::PersonView;
+pub use millstream_api::queue_stats::{ItemCounts, QueueStatsLine};
+pub use millstream_api::queues::{
+    AnswerCheck, EligiblePeople, NewWorkQueue, PerPersonLimits, QueueEscalation, QueueTime, WorkQueue,
+    WorkQueueConfig, WorkState,
+};
+pub use millstream_api::quotas::{
+    NewTenantQuota, QuotaAmount, QuotaName, QuotaSource, QuotaUsage, SourcedQuota, TenantQuota, TenantUsage,
+    UsageScope,
+};
 pub use millstream_api::status::{DependencyStatus, Health, Readiness, WorkerView};
+pub use millstream_api::work_assignments::{AssignmentStatus, FollowedAssignment, WorkAssignment};
 pub use millstream_model::time::Timestamp;
-pub use people::{AssignmentStatus, NextWork, WorkAssignment, WorkForPerson};
+pub use queues::QueueStatsQuery;
 pub use responses::{
     AcceptedEvent, ActionStatus, ActionView, DefinitionSource, DefinitionVersion, Event, EventStatus,
     Execution, ExecutionStatus, ExecutionTransition, ParentAction, SignalStatus, Timer,

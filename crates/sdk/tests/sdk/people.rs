@@ -7,8 +7,9 @@ use crate::stub::StubServer;
 use crate::world::persistent;
 
 const GIVEN: &str = r#"{"assignment":{"assignment_id":"a-1","item_id":"s-17","person":"ann","queue":"review",
-    "status":"in_progress","deadline":"2026-01-01T01:00:00.000Z","attempt":1,"created_at":"2026-01-01T00:00:00.000Z"},
-    "item":{"item_id":"s-17","priority":5},"payload":{"text":"hallo"},"already_assigned":false}"#;
+    "status":"in_progress","deadline":"2026-01-01T01:00:00.000Z","attempt":1,"answer":null,"created_at":"2026-01-01T00:00:00.000Z"},
+    "item":{"item_id":"s-17","queue":"review","status":"open","priority":5,"skills":[],"overlap":1,
+    "created_at":"2026-01-01T00:00:00.000Z","escalated_from":[]},"payload":{"text":"hallo"},"already_assigned":false}"#;
 const DONE: &str = r#"{"assignment_id":"a-1","item_id":"s-17","person":"ann","queue":"review","status":"completed",
     "answer":{"label":"greeting"},"created_at":"2026-01-01T00:00:00.000Z"}"#;
 const WRONG: &str = r#"{"type":"urn:millstream:problem:invalid-answer","title":"The answer is not valid","status":422,
@@ -62,4 +63,4 @@ async fn person_skips_and_sends_heartbeat() {
 }
 
 const GIVEN_ALONE: &str = r#"{"assignment_id":"a-1","item_id":"s-17","person":"ann","queue":"review",
-    "status":"in_progress","deadline":"2026-01-01T01:00:00.000Z","attempt":1,"created_at":"2026-01-01T00:00:00.000Z"}"#;
+    "status":"in_progress","deadline":"2026-01-01T01:00:00.000Z","attempt":1,"answer":null,"created_at":"2026-01-01T00:00:00.000Z"}"#;

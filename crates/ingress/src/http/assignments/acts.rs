@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use millstream_api::work_assignments::{
+    AnswerSubmission, AssignmentActRequest, AssignmentSkip, WorkAssignment,
+};
 use millstream_model::id::AssignmentId;
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_people::assignment::input::ItemInputKind;
 use millstream_people::assignment::limits::MAX_ANSWER_BYTES;
 use millstream_people::assignment::{ItemAggregate, ItemInput};
 
 use super::next::required_person;
-use super::views::AssignmentOut;
+use super::views::assignment_view;
 use crate::auth::TenantCaller;
 use crate::http::body::read_json_body;
 use crate::http::fields::JsonFields;
@@ -24,42 +28,42 @@ use crate::state::IngressState;
 /// answer, with the fault, and not as an oversized body.
 const BODY_BYTES: usize = 4 * MAX_ANSWER_BYTES;
 
-/// Path, operation id, kind of input, body schema and summary.
-type AssignmentActRoute = (&'static str, &'static str, ItemInputKind, &'static str, &'static str);
+/// Path, operation id, kind of input, its body, and summary.
+type AssignmentActRoute = (&'static str, &'static str, ItemInputKind, fn(Route) -> Route, &'static str);
 
 const ROWS: &[AssignmentActRoute] = &[
     (
         "/v1/assignments/{assignment_id}/start",
         "start_assignment",
         ItemInputKind::Start,
-        "AssignmentAct",
+        Route::accepts::<AssignmentActRequest>,
         "Start work; the time limit for the answer begins",
     ),
     (
         "/v1/assignments/{assignment_id}/submit",
         "submit_assignment",
         ItemInputKind::Submit,
-        "AssignmentSubmit",
+        Route::accepts::<AnswerSubmission>,
         "Submit the answer; an invalid answer leaves the assignment in progress",
     ),
     (
         "/v1/assignments/{assignment_id}/skip",
         "skip_assignment",
         ItemInputKind::Skip,
-        "AssignmentSkip",
+        Route::accepts::<AssignmentSkip>,
         "Skip the assignment; the person is not given this item again",
     ),
     (
         "/v1/assignments/{assignment_id}/heartbeat",
         "heartbeat_assignment",
         ItemInputKind::Heartbeat,
-        "AssignmentAct",
+        Route::accepts::<AssignmentActRequest>,
         "Extend the time limit: the full time again",
     ),
 ];
 
 pub(in crate::http) fn routes() -> Vec<Route> {
-    let route = |(path, id, kind, body, summary): &AssignmentActRoute| {
+    let route = |(path, id, kind, with_body, summary): &AssignmentActRoute| {
         let kind = *kind;
         let handler = move |State(door): State<Arc<IngressState>>,
                             caller: TenantCaller,
@@ -69,11 +73,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             params.finish_params()?;
             act_on_assignment(&door, &caller, &id, kind, request).await
         };
-        Route::post(path, id, handler)
-            .summary(summary)
-            .needs(Permission::WorkAsPerson)
-            .body("application/json", body)
-            .answer(200, "GivenAssignment", "The assignment; a repeat gets the same answer")
+        let route = Route::post(path, id, handler).summary(summary).needs(Permission::WorkAsPerson);
+        with_body(route)
+            .returns::<WorkAssignment>(200, "The assignment; a repeat gets the same answer")
             .problems(&[404, 409])
     };
     ROWS.iter().map(route).collect()
@@ -87,11 +89,12 @@ pub(super) fn parse_assignment_id(text: &str) -> Result<AssignmentId, RequestRef
 pub(super) fn view_assignment(
     mut work: ItemAggregate,
     id: AssignmentId,
-) -> Result<AssignmentOut, RequestRefusal> {
+) -> Result<WorkAssignment<RawJson>, RequestRefusal> {
     let one = work.assignments.remove(&id);
-    Ok(one
-        .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the assignment is not among its item's"))?
-        .into())
+    let one = one.ok_or_else(|| {
+        RequestRefusal::new(RefusalKind::Internal, "the assignment is not among its item's")
+    })?;
+    Ok(assignment_view(one))
 }
 
 async fn act_on_assignment(
@@ -100,7 +103,7 @@ async fn act_on_assignment(
     id: &str,
     kind: ItemInputKind,
     request: Request,
-) -> Result<Json<AssignmentOut>, RequestRefusal> {
+) -> Result<Json<WorkAssignment<RawJson>>, RequestRefusal> {
     let assignment = parse_assignment_id(id)?;
     let body = read_json_body(door, request, BODY_BYTES).await?;
     let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;

@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
+use millstream_api::next_work::{
+    NextWorkAnswer, NextWorkRequest, NoWorkForPerson, WorkForPerson, WorkIdleReason,
+};
 use millstream_model::id::{Name, PersonId};
 use millstream_model::permission::Permission;
 use millstream_model::raw::RawJson;
 use millstream_people::assignment::select::PersonIdleReason;
 use millstream_store::assignments::{AssignedWork, NextAssignment};
-use serde::Serialize;
 
-use super::views::AssignmentOut;
+use super::views::assignment_view;
 use crate::auth::TenantCaller;
 use crate::http::body::read_json_body;
 use crate::http::fields::JsonFields;
-use crate::http::items::views::ItemOut;
+use crate::http::items::views::item_view;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::people::next_work::{self, WorkRequest};
@@ -32,37 +34,34 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/assignments/next", "next_assignment", next_assignment)
             .summary("Get the next assignment of a person; one that is assigned and not started comes first")
             .needs(Permission::WorkAsPerson)
-            .body("application/json", "NextWanted")
-            .answer(200, "NextGiven", "The assignment, or the reason why there is none"),
+            .accepts::<NextWorkRequest>()
+            .returns::<NextWorkAnswer>(200, "The assignment, or the reason why there is none"),
     ]
 }
 
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum NextAssignmentOut {
-    Assigned(Box<AssignedWorkOut>),
-    Nothing { assignment: (), idle: PersonIdleReason },
-}
-
-#[derive(Debug, Serialize)]
-struct AssignedWorkOut {
-    assignment: AssignmentOut,
-    item: ItemOut,
-    payload: RawJson,
-    /// Whether the person held the assignment before this request.
-    already_assigned: bool,
-}
-
-impl From<NextAssignment> for NextAssignmentOut {
-    fn from(given: NextAssignment) -> Self {
-        match given {
-            NextAssignment::Assigned(work) => {
-                let AssignedWork { assignment, item, payload, already_assigned } = *work;
-                let (assignment, item) = (assignment.into(), item.into());
-                Self::Assigned(Box::new(AssignedWorkOut { assignment, item, payload, already_assigned }))
-            }
-            NextAssignment::Nothing(idle) => Self::Nothing { assignment: (), idle },
+fn next_work_answer(given: NextAssignment) -> NextWorkAnswer<RawJson> {
+    match given {
+        NextAssignment::Assigned(work) => {
+            let AssignedWork { assignment, item, payload, already_assigned } = *work;
+            let (assignment, item) = (assignment_view(assignment), item_view(item));
+            NextWorkAnswer::Given(Box::new(WorkForPerson { assignment, item, payload, already_assigned }))
         }
+        NextAssignment::Nothing(idle) => {
+            NextWorkAnswer::Nothing(NoWorkForPerson { assignment: (), idle: idle_reason(idle) })
+        }
+    }
+}
+
+fn idle_reason(reason: PersonIdleReason) -> WorkIdleReason {
+    match reason {
+        PersonIdleReason::NothingOpen => WorkIdleReason::NothingOpen,
+        PersonIdleReason::OpenLimit => WorkIdleReason::OpenLimit,
+        PersonIdleReason::TotalLimit => WorkIdleReason::TotalLimit,
+        PersonIdleReason::Skills => WorkIdleReason::Skills,
+        PersonIdleReason::NotEligible => WorkIdleReason::NotEligible,
+        PersonIdleReason::QueuePaused => WorkIdleReason::QueuePaused,
+        PersonIdleReason::PersonPaused => WorkIdleReason::PersonPaused,
+        PersonIdleReason::NoQueue => WorkIdleReason::NoQueue,
     }
 }
 
@@ -71,7 +70,7 @@ async fn next_assignment(
     caller: TenantCaller,
     params: QueryParams,
     request: Request,
-) -> Result<Json<NextAssignmentOut>, RequestRefusal> {
+) -> Result<Json<NextWorkAnswer<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
@@ -83,7 +82,7 @@ async fn next_assignment(
     let Some(person) = person else { return Err(RequestRefusal::bad_request("person is missing")) };
     caller.require_person(&person)?;
     let wanted = WorkRequest { person, queues, start };
-    Ok(Json(next_work::give_next_work(&door.desk, &caller.tenant, &wanted).await?.into()))
+    Ok(Json(next_work_answer(next_work::give_next_work(&door.desk, &caller.tenant, &wanted).await?)))
 }
 
 pub(super) fn required_person(fields: &mut JsonFields<'_>) -> Option<PersonId> {

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use millstream_api::work_assignments::{AssignmentCorrect, AssignmentReassign, FollowedAssignment};
 use millstream_model::id::{AssignmentId, PersonId};
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_people::assignment::ItemInput;
 use millstream_store::item_store::ItemRef;
-use serde::Serialize;
 
 use super::acts::{parse_assignment_id, view_assignment};
-use super::views::AssignmentOut;
+use super::views::assignment_view;
 use crate::auth::TenantCaller;
 use crate::http::body::{MediaType, read_body};
 use crate::http::fields::JsonFields;
@@ -27,26 +28,18 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/assignments/{assignment_id}/reassign", "reassign_assignment", reassign_assignment)
             .summary("Revoke an open assignment, or reassign one that expired or was skipped")
             .needs(Permission::Operate)
-            .body("application/json", "AssignmentReassign")
+            .accepts::<AssignmentReassign>()
             .body_optional()
-            .answer(200, "AssignmentFollowed", "The assignment, and the one that replaces it")
+            .returns::<FollowedAssignment>(200, "The assignment, and the one that replaces it")
             .problems(&[404, 409]),
         Route::post("/v1/assignments/{assignment_id}/correct", "correct_assignment", correct_assignment)
             .summary("Request a correction of a completed assignment: a new one that refers to it")
             .needs(Permission::Operate)
-            .body("application/json", "AssignmentCorrect")
+            .accepts::<AssignmentCorrect>()
             .body_optional()
-            .answer(200, "AssignmentFollowed", "The assignment, and the one that corrects it")
+            .returns::<FollowedAssignment>(200, "The assignment, and the one that corrects it")
             .problems(&[404, 409]),
     ]
-}
-
-#[derive(Debug, Serialize)]
-struct AssignmentFollowedOut {
-    #[serde(flatten)]
-    assignment: AssignmentOut,
-    /// The assignment that replaces it; none while the slot is open to any person.
-    next: Option<AssignmentOut>,
 }
 
 /// Reads the person from the one field of an optional body.
@@ -74,10 +67,10 @@ async fn apply_operator_input(
     id: AssignmentId,
     next: AssignmentId,
     input: ItemInput,
-) -> Result<Json<AssignmentFollowedOut>, RequestRefusal> {
+) -> Result<Json<FollowedAssignment<RawJson>>, RequestRefusal> {
     let mut work = door.desk.apply_to_assignment(&caller.tenant, id, input).await?;
-    let next = work.assignments.remove(&next).map(AssignmentOut::from);
-    Ok(Json(AssignmentFollowedOut { assignment: view_assignment(work, id)?, next }))
+    let next = work.assignments.remove(&next).map(assignment_view);
+    Ok(Json(FollowedAssignment { assignment: view_assignment(work, id)?, next }))
 }
 
 async fn reassign_assignment(
@@ -86,7 +79,7 @@ async fn reassign_assignment(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<AssignmentFollowedOut>, RequestRefusal> {
+) -> Result<Json<FollowedAssignment<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let assignment = parse_assignment_id(&id)?;
     let to = read_person_field(&door, request, "to").await?;
@@ -108,7 +101,7 @@ async fn correct_assignment(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<AssignmentFollowedOut>, RequestRefusal> {
+) -> Result<Json<FollowedAssignment<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let assignment = parse_assignment_id(&id)?;
     let person = read_person_field(&door, request, "person").await?;

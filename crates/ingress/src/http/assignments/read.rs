@@ -4,19 +4,22 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use millstream_api::page::Page;
+use millstream_api::work_assignments::WorkAssignment;
 use millstream_model::id::{ItemId, Name, PersonId};
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_people::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_store::assignments::AssignmentFilter;
 use millstream_store::item_store::ItemRef;
 
 use super::acts::{parse_assignment_id, view_assignment};
-use super::views::AssignmentOut;
+use super::views::assignment_view;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::views::PageOut;
+use crate::http::views::page_of;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -33,11 +36,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 ("limit", "Limit"),
                 ("cursor", "Cursor"),
             ])
-            .answer(200, "AssignmentPage", "One page"),
+            .returns::<Page<WorkAssignment>>(200, "One page"),
         Route::get("/v1/assignments/{assignment_id}", "get_assignment", get_assignment)
             .summary("One assignment")
             .needs(Permission::ReadData)
-            .answer(200, "GivenAssignment", "The assignment")
+            .returns::<WorkAssignment>(200, "The assignment")
             .problems(&[404]),
     ]
 }
@@ -46,7 +49,7 @@ async fn list_assignments(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<AssignmentOut>>, RequestRefusal> {
+) -> Result<Json<Page<WorkAssignment<RawJson>>>, RequestRefusal> {
     let filter = AssignmentFilter {
         queue: params.parse_param("queue", |text| Name::parse(text)),
         status: params.parse_word("status", AssignmentStatus::ALL),
@@ -59,7 +62,7 @@ async fn list_assignments(
     let views = &door.stores.assignment_views;
     let found = views.list_assignments(&caller.tenant, &filter, after, limit + 1).await?;
     let cursor = |last: &ItemAssignment| cursor::encode(CursorList::Assignments, last.id);
-    Ok(Json(PageOut::of(found, limit, cursor, AssignmentOut::from)))
+    Ok(Json(page_of(found, limit, cursor, assignment_view)))
 }
 
 async fn get_assignment(
@@ -67,7 +70,7 @@ async fn get_assignment(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<AssignmentOut>, RequestRefusal> {
+) -> Result<Json<WorkAssignment<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let id = parse_assignment_id(&id)?;
     let found = door.desk.load_item(ItemRef::Assignment(caller.tenant, id)).await?;

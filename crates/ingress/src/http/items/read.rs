@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use millstream_api::items::{WorkItem, WorkItemDetail, WorkItemLogEntry};
+use millstream_api::page::Page;
 use millstream_model::id::{ItemId, ItemKey, Name};
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_people::assignment::{ItemLogEntry, ItemStatus};
 use millstream_store::assignments::{ItemFilter, ItemView};
 use millstream_store::item_store::{ItemRef, LoadedItem};
 
-use super::views::{ItemDetailOut, ItemOut};
+use super::views::{item_detail, item_log_entry, item_view};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::views::PageOut;
+use crate::http::views::page_of;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -25,17 +28,17 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .summary("Items, the newest first")
             .needs(Permission::ReadData)
             .query(&[("queue", "Name"), ("status", "ItemStatus"), ("limit", "Limit"), ("cursor", "Cursor")])
-            .answer(200, "ItemPage", "One page"),
+            .returns::<Page<WorkItem>>(200, "One page"),
         Route::get("/v1/items/{item_id}", "get_item", get_item)
             .summary("One item, its payload and its assignments")
             .needs(Permission::ReadData)
-            .answer(200, "WholeItem", "The item")
+            .returns::<WorkItemDetail>(200, "The item")
             .problems(&[404]),
         Route::get("/v1/items/{item_id}/log", "get_item_log", get_item_log)
             .summary("What happened to an item, in order")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
-            .answer(200, "ItemLogPage", "One page")
+            .returns::<Page<WorkItemLogEntry>>(200, "One page")
             .problems(&[404]),
     ]
 }
@@ -55,7 +58,7 @@ async fn list_items(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ItemOut>>, RequestRefusal> {
+) -> Result<Json<Page<WorkItem<RawJson>>>, RequestRefusal> {
     let filter = ItemFilter {
         queue: params.parse_param("queue", |text| Name::parse(text)),
         status: params.parse_word("status", ItemStatus::ALL),
@@ -66,7 +69,7 @@ async fn list_items(
     params.finish_params()?;
     let found = door.stores.assignment_views.list_items(&caller.tenant, &filter, after, limit + 1).await?;
     let cursor = |last: &ItemView| cursor::encode(CursorList::Items, last.position);
-    Ok(Json(PageOut::of(found, limit, cursor, |view| ItemOut::from(view.item))))
+    Ok(Json(page_of(found, limit, cursor, |view| item_view(view.item))))
 }
 
 async fn get_item(
@@ -74,10 +77,10 @@ async fn get_item(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<ItemDetailOut>, RequestRefusal> {
+) -> Result<Json<WorkItemDetail<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let key = parse_item_key(&caller, &id)?;
-    Ok(Json(find_item(&door, &key).await?.work.into()))
+    Ok(Json(item_detail(find_item(&door, &key).await?.work)))
 }
 
 async fn get_item_log(
@@ -85,7 +88,7 @@ async fn get_item_log(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ItemLogEntry>>, RequestRefusal> {
+) -> Result<Json<Page<WorkItemLogEntry>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::ItemLog, |text| text.parse().ok());
     params.finish_params()?;
@@ -93,5 +96,5 @@ async fn get_item_log(
     find_item(&door, &key).await?;
     let found = door.stores.assignment_views.item_log(&key, after.unwrap_or(0), limit + 1).await?;
     let cursor = |last: &ItemLogEntry| cursor::encode(CursorList::ItemLog, last.no);
-    Ok(Json(PageOut::of(found, limit, cursor, |entry| entry)))
+    Ok(Json(page_of(found, limit, cursor, item_log_entry)))
 }

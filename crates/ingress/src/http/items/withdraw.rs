@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use millstream_api::items::WorkItemDetail;
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_people::assignment::ItemInput;
 
 use super::read::parse_item_key;
-use super::views::ItemDetailOut;
+use super::views::item_detail;
 use crate::auth::TenantCaller;
 use crate::http::interventions::read_reason;
 use crate::http::query::QueryParams;
@@ -23,7 +25,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
-            .answer(200, "WholeItem", "The item is withdrawn, by this request or before")
+            .returns::<WorkItemDetail>(200, "The item is withdrawn, by this request or before")
             .problems(&[404, 409]),
     ]
 }
@@ -34,11 +36,11 @@ async fn withdraw_item(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<ItemDetailOut>, RequestRefusal> {
+) -> Result<Json<WorkItemDetail<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let key = parse_item_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
     let reason = read_reason(&door, &parts.headers, body).await?;
     let work = door.desk.apply_to_item(&key, ItemInput::Withdraw { reason, by: caller.actor }).await?;
-    Ok(Json(work.into()))
+    Ok(Json(item_detail(work)))
 }

@@ -1,25 +1,26 @@
 //! The roster of people: their skills, and whether they get assignments.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_model::id::{Name, PersonId};
+use millstream_api::page::Page;
+use millstream_api::people::{NewPerson, PersonView};
+use millstream_model::id::PersonId;
 use millstream_model::permission::Permission;
 use millstream_model::quota::CountedQuota;
 use millstream_people::assignment::QueueState;
 use millstream_people::assignment::select::PersonProfile;
-use serde::Serialize;
 
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::http::body::read_json_body;
 use crate::http::fields::JsonFields;
 use crate::http::query::QueryParams;
+use crate::http::queues::configure::work_state;
 use crate::http::queues::item_fields::read_skills;
 use crate::http::route::Route;
-use crate::http::views::PageOut;
+use crate::http::views::page_of;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -30,43 +31,38 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::put("/v1/people/{person}", "put_person", put_person)
             .summary("Set the skills of a person")
             .needs(Permission::ManageDefinitions)
-            .body("application/json", "NewPerson")
-            .answer(200, "Person", "The person")
+            .accepts::<NewPerson>()
+            .returns::<PersonView>(200, "The person")
             .problems(&[404])
             .leads_to("get_person", &["person"]),
         Route::get("/v1/people", "list_people", list_people)
             .summary("People in the order of their ids")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
-            .answer(200, "PersonPage", "One page"),
+            .returns::<Page<PersonView>>(200, "One page"),
         Route::get("/v1/people/{person}", "get_person", get_person)
             .summary("One person and their skills")
             .needs(Permission::ReadData)
-            .answer(200, "Person", "The person")
+            .returns::<PersonView>(200, "The person")
             .problems(&[404]),
         Route::post("/v1/people/{person}/pause", "pause_person", pause_person)
             .summary("Pause a person: no new assignments, open ones stay")
             .needs(Permission::Operate)
-            .answer(200, "Person", "Paused")
+            .returns::<PersonView>(200, "Paused")
             .problems(&[404]),
         Route::post("/v1/people/{person}/resume", "resume_person", resume_person)
             .summary("Resume a person: they get assignments again")
             .needs(Permission::Operate)
-            .answer(200, "Person", "Resumed")
+            .returns::<PersonView>(200, "Resumed")
             .problems(&[404]),
     ]
 }
 
-#[derive(Debug, Serialize)]
-struct PersonOut {
-    person: PersonId,
-    skills: BTreeSet<Name>,
-    state: QueueState,
-}
-
-impl From<PersonProfile> for PersonOut {
-    fn from(PersonProfile { person, skills, state }: PersonProfile) -> Self {
-        Self { person, skills, state }
+fn person_view(PersonProfile { person, skills, state }: PersonProfile) -> PersonView {
+    PersonView {
+        person: person.to_string(),
+        skills: skills.iter().map(ToString::to_string).collect(),
+        state: work_state(state),
     }
 }
 
@@ -89,7 +85,7 @@ async fn change_profile(
     caller: &TenantCaller,
     id: &str,
     change: impl FnOnce(&mut PersonProfile),
-) -> Result<Json<PersonOut>, RequestRefusal> {
+) -> Result<Json<PersonView>, RequestRefusal> {
     let person = parse_person_id(id)?;
     let mut profile = match find_profile(door, caller, &person).await? {
         Some(profile) => profile,
@@ -101,7 +97,7 @@ async fn change_profile(
     change(&mut profile);
     let people = std::slice::from_ref(&profile);
     door.stores.people.put_people(&caller.tenant, people, door.clock.now()).await?;
-    Ok(Json(profile.into()))
+    Ok(Json(person_view(profile)))
 }
 
 async fn put_person(
@@ -110,7 +106,7 @@ async fn put_person(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<PersonOut>, RequestRefusal> {
+) -> Result<Json<PersonView>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
@@ -123,13 +119,13 @@ async fn list_people(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<PersonOut>>, RequestRefusal> {
+) -> Result<Json<Page<PersonView>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::People, |text| PersonId::parse(text).ok());
     params.finish_params()?;
     let found = door.stores.people.list_people(&caller.tenant, after.as_ref(), limit + 1).await?;
     let cursor = |last: &PersonProfile| cursor::encode(CursorList::People, &last.person);
-    Ok(Json(PageOut::of(found, limit, cursor, PersonOut::from)))
+    Ok(Json(page_of(found, limit, cursor, person_view)))
 }
 
 async fn get_person(
@@ -137,11 +133,12 @@ async fn get_person(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<PersonOut>, RequestRefusal> {
+) -> Result<Json<PersonView>, RequestRefusal> {
     params.finish_params()?;
     let person = parse_person_id(&id)?;
     let found = find_profile(&door, &caller, &person).await?;
-    Ok(Json(found.ok_or_else(|| RequestRefusal::not_found("person", &person))?.into()))
+    let found = found.ok_or_else(|| RequestRefusal::not_found("person", &person))?;
+    Ok(Json(person_view(found)))
 }
 
 async fn pause_person(
@@ -149,7 +146,7 @@ async fn pause_person(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<PersonOut>, RequestRefusal> {
+) -> Result<Json<PersonView>, RequestRefusal> {
     params.finish_params()?;
     change_profile(&door, &caller, &id, |profile| profile.state = QueueState::Paused).await
 }
@@ -159,7 +156,7 @@ async fn resume_person(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<PersonOut>, RequestRefusal> {
+) -> Result<Json<PersonView>, RequestRefusal> {
     params.finish_params()?;
     change_profile(&door, &caller, &id, |profile| profile.state = QueueState::Active).await
 }

@@ -5,21 +5,23 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
+use millstream_api::page::Page;
+use millstream_api::queues::{NewWorkQueue, WorkQueue, WorkState};
 use millstream_model::document::SourceFormat;
 use millstream_model::id::Name;
 use millstream_model::permission::Permission;
 use millstream_model::quota::CountedQuota;
-use millstream_model::time::Timestamp;
+use millstream_model::raw::RawJson;
 use millstream_people::assignment::{QueueConfig, QueueState};
 use millstream_store::queue_store::{PutQueue, QueueView};
-use serde::Serialize;
 
+use super::config_view::queue_config_view;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::http::body::{MediaType, read_body};
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::views::PageOut;
+use crate::http::views::page_of;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
@@ -28,54 +30,49 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::put("/v1/queues/{queue}", "put_queue", put_queue)
             .summary("Create a queue, or replace its configuration")
             .needs(Permission::ManageDefinitions)
-            .body("application/json", "QueueConfig")
-            .body("application/yaml", "QueueConfig")
-            .answer(201, "Queue", "Created; the queue is active")
-            .answer(200, "Queue", "Replaced; its items follow this configuration from now on")
+            .accepts::<NewWorkQueue>()
+            .accepts_in::<NewWorkQueue>("application/yaml")
+            .returns::<WorkQueue>(201, "Created; the queue is active")
+            .returns::<WorkQueue>(200, "Replaced; its items follow this configuration from now on")
             .problems(&[404])
             .leads_to("get_queue", &["queue"]),
         Route::get("/v1/queues", "list_queues", list_queues)
             .summary("Queues by name")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
-            .answer(200, "QueuePage", "One page"),
+            .returns::<Page<WorkQueue>>(200, "One page"),
         Route::get("/v1/queues/{queue}", "get_queue", get_queue)
             .summary("One queue and its configuration")
             .needs(Permission::ReadData)
-            .answer(200, "Queue", "The queue")
+            .returns::<WorkQueue>(200, "The queue")
             .problems(&[404]),
         Route::post("/v1/queues/{queue}/pause", "pause_queue", pause_queue)
             .summary("Pause a queue: no new assignments, open ones stay")
             .needs(Permission::Operate)
-            .answer(200, "Queue", "Paused")
+            .returns::<WorkQueue>(200, "Paused")
             .problems(&[404]),
         Route::post("/v1/queues/{queue}/resume", "resume_queue", resume_queue)
             .summary("Resume a queue: its items are assigned again")
             .needs(Permission::Operate)
-            .answer(200, "Queue", "Resumed")
+            .returns::<WorkQueue>(200, "Resumed")
             .problems(&[404]),
     ]
 }
 
-#[derive(Debug, Serialize)]
-struct QueueOut {
-    queue: Name,
-    state: QueueState,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    /// The configuration with every default spelled out.
-    config: QueueConfig,
+fn queue_view(view: QueueView) -> WorkQueue<RawJson> {
+    WorkQueue {
+        queue: view.config.name.to_string(),
+        state: work_state(view.state),
+        created_at: view.created_at,
+        updated_at: view.updated_at,
+        config: queue_config_view(view.config),
+    }
 }
 
-impl From<QueueView> for QueueOut {
-    fn from(view: QueueView) -> Self {
-        Self {
-            queue: view.config.name.clone(),
-            state: view.state,
-            created_at: view.created_at,
-            updated_at: view.updated_at,
-            config: view.config,
-        }
+pub(in crate::http) fn work_state(state: QueueState) -> WorkState {
+    match state {
+        QueueState::Active => WorkState::Active,
+        QueueState::Paused => WorkState::Paused,
     }
 }
 
@@ -98,7 +95,7 @@ async fn put_queue(
     Path(name): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<(StatusCode, Json<QueueOut>), RequestRefusal> {
+) -> Result<(StatusCode, Json<WorkQueue<RawJson>>), RequestRefusal> {
     params.finish_params()?;
     let name = parse_queue_name(&name)?;
     let (parts, body) = request.into_parts();
@@ -131,20 +128,20 @@ async fn put_queue(
         PutQueue::Created => StatusCode::CREATED,
         PutQueue::Changed | PutQueue::Same => StatusCode::OK,
     };
-    Ok((status, Json(find_queue(&door, &caller, &name).await?.into())))
+    Ok((status, Json(queue_view(find_queue(&door, &caller, &name).await?))))
 }
 
 async fn list_queues(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<QueueOut>>, RequestRefusal> {
+) -> Result<Json<Page<WorkQueue<RawJson>>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Queues, |name| Name::parse(name).ok());
     params.finish_params()?;
     let found = door.stores.queues.list_queues(&caller.tenant, after.as_ref(), limit + 1).await?;
     let cursor = |last: &QueueView| cursor::encode(CursorList::Queues, &last.config.name);
-    Ok(Json(PageOut::of(found, limit, cursor, QueueOut::from)))
+    Ok(Json(page_of(found, limit, cursor, queue_view)))
 }
 
 async fn get_queue(
@@ -152,9 +149,9 @@ async fn get_queue(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<Json<QueueOut>, RequestRefusal> {
+) -> Result<Json<WorkQueue<RawJson>>, RequestRefusal> {
     params.finish_params()?;
-    Ok(Json(find_queue(&door, &caller, &parse_queue_name(&name)?).await?.into()))
+    Ok(Json(queue_view(find_queue(&door, &caller, &parse_queue_name(&name)?).await?)))
 }
 
 async fn pause_queue(
@@ -162,7 +159,7 @@ async fn pause_queue(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<Json<QueueOut>, RequestRefusal> {
+) -> Result<Json<WorkQueue<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     set_queue_state(&door, &caller, &name, QueueState::Paused).await
 }
@@ -172,7 +169,7 @@ async fn resume_queue(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<Json<QueueOut>, RequestRefusal> {
+) -> Result<Json<WorkQueue<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     set_queue_state(&door, &caller, &name, QueueState::Active).await
 }
@@ -182,8 +179,8 @@ async fn set_queue_state(
     caller: &TenantCaller,
     name: &str,
     state: QueueState,
-) -> Result<Json<QueueOut>, RequestRefusal> {
+) -> Result<Json<WorkQueue<RawJson>>, RequestRefusal> {
     let name = parse_queue_name(name)?;
     door.stores.queues.set_queue_state(&caller.tenant, &name, state, door.clock.now()).await?;
-    Ok(Json(find_queue(door, caller, &name).await?.into()))
+    Ok(Json(queue_view(find_queue(door, caller, &name).await?)))
 }

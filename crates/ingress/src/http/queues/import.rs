@@ -9,8 +9,9 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use millstream_model::id::ItemId;
+use millstream_api::item_import::{ImportReport, ItemProblem, NewWorkItem, NewWorkItems, RefusedItem};
 use millstream_model::permission::Permission;
+use millstream_model::problem::ValidationProblem as Fault;
 use millstream_model::quota::QuotaName;
 use millstream_model::raw::RawJson;
 use serde::Serialize;
@@ -25,9 +26,7 @@ use crate::http::body::{MediaType, read_body};
 use crate::http::problem::ProblemDocument;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::people::importing::{
-    HELD_KIB, ImportDeps, ImportFormat, ImportTally, ItemImport, LINE_BYTES, RefusedItem,
-};
+use crate::people::importing::{HELD_KIB, ImportDeps, ImportFormat, ImportTally, ItemImport, LINE_BYTES};
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -36,42 +35,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/queues/{queue}/items", "import_items", import_items)
             .summary("Import items into a queue; an item with identical content is a repeat")
             .needs(Permission::PostEvents)
-            .body("application/json", "NewItems")
-            .body("application/x-ndjson", "NewItem")
-            .answer(
+            .accepts::<NewWorkItems>()
+            .accepts_in::<NewWorkItem>("application/x-ndjson")
+            .returns::<ImportReport>(
                 200,
-                "ImportReport",
                 "The outcome; with Accept: application/x-ndjson, progress as the import runs",
             )
             .problems(&[404]),
     ]
-}
-
-/// The summary at the end of an import.
-#[derive(Debug, Serialize)]
-struct ImportReport {
-    #[serde(flatten)]
-    counts: ImportCounts,
-    refused: Vec<RefusedItem>,
-    /// The ids of the items in the queue, unless the items were sent as lines.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    item_ids: Option<Vec<ItemId>>,
-}
-
-#[derive(Debug, Serialize)]
-struct ImportCounts {
-    read: u64,
-    created: u64,
-    repeated: u64,
-    /// The first of the rejected items.
-    refused_count: u64,
-}
-
-impl From<&ImportTally> for ImportCounts {
-    fn from(tally: &ImportTally) -> Self {
-        let ImportTally { read, created, repeated, refused } = *tally;
-        Self { read, created, repeated, refused_count: refused }
-    }
 }
 
 async fn import_items(
@@ -114,7 +85,9 @@ async fn import_items(
     import.flush_batch().await?;
     // A rejected item that was sent alone is the answer itself.
     if alone && let Some(refused) = import.refused.pop() {
-        return Err(RequestRefusal::invalid(refused.problems));
+        let faults = refused.problems.into_iter();
+        let faults = faults.map(|ItemProblem { path, message }| Fault { path, message });
+        return Err(RequestRefusal::invalid(faults.collect()));
     }
     Ok(Json(import_report(import)).into_response())
 }
@@ -129,7 +102,9 @@ fn wants_progress(headers: &HeaderMap) -> bool {
 }
 
 fn import_report(import: ItemImport) -> ImportReport {
-    ImportReport { counts: ImportCounts::from(&import.tally), refused: import.refused, item_ids: import.ids }
+    let ImportTally { read, created, repeated, refused } = import.tally;
+    let item_ids = import.ids.map(|ids| ids.iter().map(ToString::to_string).collect());
+    ImportReport { read, created, repeated, refused_count: refused, refused: import.refused, item_ids }
 }
 
 /// An import that still receives lines.

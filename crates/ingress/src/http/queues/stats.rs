@@ -5,18 +5,17 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use millstream_api::queue_stats::{ItemCounts, QueueStats, QueueStatsLine};
 use millstream_model::id::{Name, PersonId};
 use millstream_model::permission::Permission;
 use millstream_model::time::Timestamp;
-use millstream_people::assignment::ItemStatus;
 use millstream_people::assignment::stats::{AssignmentStats, AssignmentTotals, day_of};
+use millstream_people::assignment::{AssignmentStatus, ItemStatus};
 use millstream_store::assignments::TotalsFilter;
-use serde::Serialize;
 
 use crate::auth::TenantCaller;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::views::ItemList;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -32,7 +31,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 ("from", "Day"),
                 ("to", "Day"),
             ])
-            .answer(200, "QueueStats", "One line per queue, person, or pair"),
+            .returns::<QueueStats>(200, "One line per queue, person, or pair"),
     ]
 }
 
@@ -53,28 +52,11 @@ impl std::fmt::Display for StatsGrouping {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct QueueStatsLine {
-    queue: Option<Name>,
-    /// Null where the line is about the whole queue.
-    person: Option<PersonId>,
-    #[serde(flatten)]
-    by_status: BTreeMap<&'static str, i64>,
-    total: i64,
-    completion_rate: Option<f64>,
-    skip_rate: Option<f64>,
-    expiry_rate: Option<f64>,
-    average_seconds_to_complete: Option<f64>,
-    average_attempts: Option<f64>,
-    /// `open` is a remainder: it is reported for whole queues from their first day only.
-    items: BTreeMap<&'static str, i64>,
-}
-
 async fn get_queue_stats(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<ItemList<QueueStatsLine>>, RequestRefusal> {
+) -> Result<Json<QueueStats>, RequestRefusal> {
     let filter = TotalsFilter {
         queue: params.parse_param("queue", |text| Name::parse(text)),
         person: params.parse_param("person", |text| PersonId::parse(text)),
@@ -97,30 +79,42 @@ async fn get_queue_stats(
         sums.entry(key).or_default().merge(&totals);
     }
     let is_whole = by == StatsGrouping::Queue && filter.person.is_none() && filter.from_day.is_none();
-    let items = sums.into_iter().map(|((queue, person), totals)| {
+    let lines = sums.into_iter().map(|((queue, person), totals)| {
         let mut line = stats_line(queue, person, &totals);
         if !is_whole {
             // Created items are counted for the queue, not for a person, and on the day of their creation.
-            line.items.remove(ItemStatus::Open.as_str());
+            line.items.open = None;
         }
         line
     });
-    Ok(Json(ItemList { items: items.collect() }))
+    Ok(Json(QueueStats { items: lines.collect() }))
 }
 
 fn stats_line(queue: Option<Name>, person: Option<PersonId>, totals: &AssignmentTotals) -> QueueStatsLine {
     let report = AssignmentStats::from_totals(totals);
+    let assignments = |status: AssignmentStatus| report.by_status.get(status.as_str()).copied().unwrap_or(0);
+    let items = |status: ItemStatus| report.items.get(status.as_str()).copied().unwrap_or(0);
     QueueStatsLine {
-        queue,
-        person,
-        by_status: report.by_status,
+        queue: queue.map(|queue| queue.to_string()),
+        person: person.map(|person| person.to_string()),
+        completed: assignments(AssignmentStatus::Completed),
+        expired: assignments(AssignmentStatus::Expired),
+        in_progress: assignments(AssignmentStatus::InProgress),
+        pending: assignments(AssignmentStatus::Pending),
+        skipped: assignments(AssignmentStatus::Skipped),
         total: report.total,
         completion_rate: report.completion_rate,
         skip_rate: report.skip_rate,
         expiry_rate: report.expiry_rate,
         average_seconds_to_complete: report.average_seconds_to_complete,
         average_attempts: report.average_attempts,
-        items: report.items,
+        items: ItemCounts {
+            done: items(ItemStatus::Done),
+            escalated: items(ItemStatus::Escalated),
+            failed: items(ItemStatus::Failed),
+            open: Some(items(ItemStatus::Open)),
+            withdrawn: items(ItemStatus::Withdrawn),
+        },
     }
 }
 
