@@ -14,9 +14,21 @@
 //! - [`words`]: closed sets of words
 //! - then one module per part of the API
 
+pub mod actions;
+mod by_name;
+pub mod definitions;
+pub mod events;
+pub mod executions;
+pub mod history;
+pub mod incidents;
 pub mod keys;
 pub mod page;
+pub mod problem;
+pub mod reason;
 pub mod scalar;
 pub mod schema;
+pub mod signals;
 pub mod status;
+pub mod tasks;
+pub mod verdicts;
 pub mod words;

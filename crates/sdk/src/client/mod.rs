@@ -35,7 +35,7 @@ mod tail;
 mod tasks;
 mod transport;
 
-pub use crate::client_error::{ClientError, RequestFault, ServerProblem};
+pub use crate::client_error::{ClientError, ServerProblem};
 pub use connect::{Client, ClientBuilder};
 pub use devices::{DeviceView, DeviceVitals, NewDevice, RunHeartbeatAnswer};
 pub use event_batch::NewEvent;
@@ -47,22 +47,30 @@ pub use graph_nodes::{NodeHeld, NodeList, NodeProgress, NodeResult};
 pub use graph_responses::{GraphNode, GraphStatus, GraphSummary, NodeLogEntry, NodeStatus};
 pub use graph_watch::{GraphEvent, GraphEventStream, GraphNotice};
 pub use graphs::{CreateGraph, GraphList};
-pub use incidents::{
-    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentList, IncidentResolved, IncidentVerdict,
-};
+pub use incidents::IncidentList;
 pub use listing::{PagedList, PagedStream};
+pub use millstream_api::actions::{ActionStatus, ActionView};
+pub use millstream_api::definitions::{DefinitionSource, DefinitionVersion};
+pub use millstream_api::events::{AcceptedEvent, Event, EventStatus};
+pub use millstream_api::executions::{Execution, ExecutionStatus, ParentAction};
+pub use millstream_api::history::{ExecutionTransition, Timer, TransitionGraphChange, TransitionNodeChange};
+pub use millstream_api::incidents::{
+    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolution, IncidentResolved,
+    IncidentStatus, IncidentVerdict,
+};
+pub use millstream_api::problem::{Problem, RefusingQuota, RequestFault, SeatHolder};
+pub use millstream_api::signals::{DeliveredSignal, Signal, SignalAccepted, SignalStatus, WaitingSignal};
 pub use millstream_api::status::{DependencyStatus, Health, Readiness, WorkerView};
+pub use millstream_api::tasks::{
+    AfterTaskFailure, ConnectedWorker, LeasedTask, TaskFailure, TaskHeld, TaskLeaseQuery, TaskReportOutcome,
+    TaskSettled, TaskWait, TaskWhy,
+};
 pub use millstream_model::time::Timestamp;
 pub use people::{AssignmentStatus, NextWork, WorkAssignment, WorkForPerson};
-pub use responses::{
-    AcceptedEvent, ActionStatus, ActionView, DefinitionSource, DefinitionVersion, Event, EventStatus,
-    Execution, ExecutionStatus, ExecutionTransition, ParentAction, SignalStatus, Timer,
-};
 pub use retry::ClientRetry;
 pub use run_acts::{RunAct, RunActed, RunAssignment, RunAssignments, RunProgress};
 pub use runs::{NewRun, PastRunAssignment, RunList, RunSeatSummary, RunStatus, RunSummary};
 pub use send::{CancelExecution, SendEvent, SendOutcome};
-pub use signals::{SendSignal, Signal, SignalAccepted};
+pub use signals::SendSignal;
 pub use start::{NewExecution, StartExecution};
 pub use tail::TransitionStream;
-pub use tasks::{AfterTaskFailure, LeasedTask, TaskHeld, TaskLeaseQuery};
