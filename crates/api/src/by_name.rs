@@ -28,7 +28,6 @@ macro_rules! schemas_by_name {
 }
 
 schemas_by_name! {
-    Definition
     NodeStatus
     QuotaName
     QuotaSource

@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{by_name, scalar};
+use crate::definition_language::DefinitionDocument;
+use crate::scalar;
 
 /// One version of a definition, without its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +28,6 @@ pub struct DefinitionSource<J = Value> {
     #[serde(flatten)]
     pub version: DefinitionVersion,
     /// The source as stored by the server, with defaults spelled out.
-    #[schemars(with = "by_name::Definition")]
+    #[schemars(with = "DefinitionDocument")]
     pub definition: J,
 }

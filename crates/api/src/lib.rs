@@ -16,6 +16,8 @@
 
 pub mod actions;
 mod by_name;
+pub mod definition_actions;
+pub mod definition_language;
 pub mod definitions;
 pub mod events;
 pub mod executions;

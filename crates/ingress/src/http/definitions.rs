@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::definition_language::DefinitionDocument;
 use millstream_api::definitions::{DefinitionSource, DefinitionVersion};
 use millstream_api::page::Page;
 use millstream_model::document::SourceFormat;
@@ -33,8 +34,8 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/definitions", "put_definition", put_definition)
             .summary("Store a definition as the next version of its name")
             .needs(Permission::ManageDefinitions)
-            .body("application/json", "Definition")
-            .body("application/yaml", "Definition")
+            .accepts::<DefinitionDocument>()
+            .accepts_in::<DefinitionDocument>("application/yaml")
             .returns::<DefinitionVersion>(201, "A new version")
             .returns::<DefinitionVersion>(200, "Equal to the latest version, which is returned")
             .located(LocationHeader::Always)
