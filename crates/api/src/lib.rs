@@ -14,13 +14,21 @@
 //! - [`words`]: closed sets of words
 //! - then one module per part of the API
 
+pub mod actions;
+pub mod definition_actions;
+pub mod definition_language;
+pub mod definitions;
 pub mod devices;
+pub mod events;
+pub mod executions;
 pub mod executors;
 pub mod graph_nodes;
 pub mod graph_spec;
 pub mod graph_watch;
 pub mod graph_words;
 pub mod graphs;
+pub mod history;
+pub mod incidents;
 pub mod item_import;
 pub mod items;
 pub mod keys;
@@ -28,9 +36,11 @@ pub mod new_run;
 pub mod next_work;
 pub mod page;
 pub mod people;
+pub mod problem;
 pub mod queue_stats;
 pub mod queues;
 pub mod quotas;
+pub mod reason;
 pub mod run_acts;
 pub mod run_assignments;
 pub mod run_log;
@@ -38,7 +48,10 @@ pub mod run_settings;
 pub mod runs;
 pub mod scalar;
 pub mod schema;
+pub mod signals;
 pub mod sse;
 pub mod status;
+pub mod tasks;
+pub mod verdicts;
 pub mod words;
 pub mod work_assignments;

@@ -5,7 +5,8 @@
 //! type yet are in `openapi/schemas.json`.
 
 use bytes::Bytes;
-use millstream_api::schema::ApiSchemas;
+use millstream_api::problem::Problem;
+use millstream_api::schema::{ApiSchemas, schema_of};
 use millstream_model::status::Role;
 use serde_json::{Map, Value, json};
 
@@ -152,12 +153,12 @@ fn responses(doc: &RouteOperation, types: &mut ApiSchemas) -> Value {
     }
     problems.extend(doc.problems);
     for status in problems {
-        responses.insert(status.to_string(), problem(status));
+        responses.insert(status.to_string(), problem(status, types));
     }
     Value::Object(responses)
 }
 
-fn problem(status: u16) -> Value {
+fn problem(status: u16, types: &mut ApiSchemas) -> Value {
     let kinds = RefusalKind::ALL.iter().filter(|kind| status_of_kind(**kind).as_u16() == status);
     let titles: Vec<_> = kinds.map(|kind| kind.title()).collect();
     let mut headers = json!({ "x-request-id": request_id() });
@@ -174,7 +175,7 @@ fn problem(status: u16) -> Value {
     json!({
         "description": titles.join("; "),
         "headers": headers,
-        "content": { "application/problem+json": content("Problem") },
+        "content": { "application/problem+json": { "schema": types.response(schema_of::<Problem>) } },
     })
 }
 

@@ -1,8 +1,10 @@
 //! Errors of calls: refused by the server with a problem document, or without an answer.
 
 use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
+use millstream_api::problem::{Problem, RequestFault};
 use serde::{Deserialize, Serialize};
 
 /// Why a call did not succeed.
@@ -56,58 +58,49 @@ fn innermost_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// A problem document (RFC 9457).
+/// A problem document (RFC 9457) of the server. Its fields are those of [`Problem`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerProblem {
-    /// `urn:millstream:problem:` and a slug: see [`ServerProblem::word`].
-    #[serde(rename = "type", default)]
-    pub kind: String,
-    #[serde(default)]
-    pub title: String,
-    pub status: u16,
-    #[serde(default)]
-    pub detail: String,
-    /// Id of the request in the server's log.
-    #[serde(default)]
-    pub instance: Option<String>,
-    /// All faults of the request, each with its place.
-    #[serde(default)]
-    pub problems: Vec<RequestFault>,
+    #[serde(flatten)]
+    pub document: Problem,
     /// The requested delay before a retry.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
 }
 
-/// One fault of a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RequestFault {
-    pub path: String,
-    pub message: String,
+impl Deref for ServerProblem {
+    type Target = Problem;
+
+    fn deref(&self) -> &Problem {
+        &self.document
+    }
+}
+
+impl From<Problem> for ServerProblem {
+    fn from(document: Problem) -> Self {
+        Self { document, retry_after: None }
+    }
 }
 
 impl ServerProblem {
-    /// The last part of the type: `not-found`, `invalid`, `unknown-event`, …
-    pub fn word(&self) -> &str {
-        self.kind.rsplit(':').next().unwrap_or_default()
-    }
-
     /// A best-effort problem for an answer whose body may not be a problem document, for example from a
     /// proxy.
     pub(crate) fn of_response(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        match serde_json::from_slice::<Self>(body) {
-            Ok(problem) => Self { status, retry_after, ..problem },
-            Err(_) => Self {
+        let document = match serde_json::from_slice::<Problem>(body) {
+            Ok(document) => Problem { status, ..document },
+            Err(_) => Problem {
                 kind: "about:blank".to_owned(),
                 title: format!("status {status}"),
                 status,
                 detail: String::from_utf8_lossy(body).chars().take(200).collect(),
                 instance: None,
                 problems: Vec::new(),
-                retry_after,
+                holder: None,
+                quota: None,
             },
-        }
+        };
+        Self { document, retry_after }
     }
 }
 

@@ -9,14 +9,16 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use millstream_api::events::{AcceptedEvent, EventLine, EventLines};
+use millstream_api::verdicts::{Verdict, Verdicts};
 use millstream_model::id::{ExecutionId, ExecutionKey};
 use millstream_model::permission::Permission;
 use millstream_model::problem::ValidationProblem as Fault;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 
-use super::problem::ProblemDocument;
+use super::problem::problem_document;
 use super::route::Route;
-use super::views::{AcceptedEventOut, BatchItemOut, ItemList};
+use super::views;
 use crate::auth::TenantCaller;
 use crate::http::body::{MediaType, read_body};
 use crate::http::event_fields;
@@ -35,11 +37,10 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Accept many events, for any executions, in one commit")
             .needs(Permission::PostEvents)
             .headers(&["traceparent", "x-request-id"])
-            .body("application/json", "NewEventBatch")
-            .body("application/x-ndjson", "NewEventLine")
-            .answer(
+            .accepts::<EventLines>()
+            .accepts_in::<EventLine>("application/x-ndjson")
+            .returns::<Verdicts<AcceptedEvent>>(
                 202,
-                "EventVerdicts",
                 "One verdict per item, in order; those with an event_id are durable",
             ),
     ]
@@ -109,26 +110,20 @@ async fn post_events(
     });
     let mut verdicts = door.accept.submit_batch(good.collect()).await?.into_iter();
     let silent = || RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict");
-    let verdicts: Vec<Result<AcceptedEventOut, RequestRefusal>> = items
-        .into_iter()
-        .map(|item| {
-            let (execution, (event_id, status)) = match item {
-                CheckedEvent::Unreadable(problem) => return Err(problem),
-                CheckedEvent::Refused(draft, _) => (draft.execution, recalled.next().ok_or_else(silent)??),
-                CheckedEvent::Good(event) => {
-                    let verdict = verdicts.next().ok_or_else(silent)?;
-                    let accepted = event_draft::accepted_event(&door.submit, &event, verdict)?;
-                    (event.execution, accepted)
-                }
-            };
-            Ok(AcceptedEventOut { event_id, execution_id: execution.execution, status })
-        })
-        .collect();
-    let items = verdicts.iter().map(|verdict| match verdict {
-        Ok(accepted) => BatchItemOut::Good(accepted),
-        Err(problem) => BatchItemOut::Bad { problem: ProblemDocument::of(problem) },
-    });
-    Ok((StatusCode::ACCEPTED, Json(ItemList { items: items.collect() })).into_response())
+    let mut accept = |item| -> Result<AcceptedEvent, RequestRefusal> {
+        let (execution, (event_id, status)) = match item {
+            CheckedEvent::Unreadable(problem) => return Err(problem),
+            CheckedEvent::Refused(draft, _) => (draft.execution, recalled.next().ok_or_else(silent)??),
+            CheckedEvent::Good(event) => {
+                let verdict = verdicts.next().ok_or_else(silent)?;
+                let accepted = event_draft::accepted_event(&door.submit, &event, verdict)?;
+                (event.execution, accepted)
+            }
+        };
+        Ok(views::accepted_event(event_id, &execution, status))
+    };
+    let items = items.into_iter().map(|item| Verdict::from(accept(item).map_err(problem_document)));
+    Ok((StatusCode::ACCEPTED, Json(Verdicts { items: items.collect() })).into_response())
 }
 
 /// An item of the batch after the checks.

@@ -6,21 +6,22 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::definition_language::DefinitionDocument;
+use millstream_api::definitions::{DefinitionSource, DefinitionVersion};
+use millstream_api::page::Page;
 use millstream_model::document::SourceFormat;
 use millstream_model::id::Name;
 use millstream_model::permission::Permission;
 use millstream_model::problem::{self, ValidationProblems};
 use millstream_model::quota::{CountedQuota, EffectiveQuota};
 use millstream_model::raw::RawJson;
-use millstream_model::time::Timestamp;
 use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
 use millstream_workflow::definition::Definition;
 use millstream_workflow::machine::Machine;
 use millstream_workflow::{definition_parser, quota_caps};
-use serde::Serialize;
 
 use super::route::{LocationHeader, Route};
-use super::views::PageOut;
+use super::views::page_of;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::http::body::{MediaType, read_body};
@@ -33,10 +34,10 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/definitions", "put_definition", put_definition)
             .summary("Store a definition as the next version of its name")
             .needs(Permission::ManageDefinitions)
-            .body("application/json", "Definition")
-            .body("application/yaml", "Definition")
-            .answer(201, "DefinitionVersion", "A new version")
-            .answer(200, "DefinitionVersion", "Equal to the latest version, which is returned")
+            .accepts::<DefinitionDocument>()
+            .accepts_in::<DefinitionDocument>("application/yaml")
+            .returns::<DefinitionVersion>(201, "A new version")
+            .returns::<DefinitionVersion>(200, "Equal to the latest version, which is returned")
             .located(LocationHeader::Always)
             .leads_to("get_definition", &["name"])
             .leads_to("get_definition_version", &["name", "version"]),
@@ -44,11 +45,11 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("The latest version of every definition, by name")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
-            .answer(200, "DefinitionPage", "One page"),
+            .returns::<Page<DefinitionVersion>>(200, "One page"),
         Route::get("/v1/definitions/{name}", "get_definition", get_latest_definition)
             .summary("The latest version of a definition, with its source")
             .needs(Permission::ReadData)
-            .answer(200, "DefinitionWithSource", "The definition")
+            .returns::<DefinitionSource>(200, "The definition")
             .problems(&[404]),
         Route::get(
             "/v1/definitions/{name}/versions/{version}",
@@ -57,30 +58,17 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .summary("One version of a definition, with its source")
         .needs(Permission::ReadData)
-        .answer(200, "DefinitionWithSource", "The definition")
+        .returns::<DefinitionSource>(200, "The definition")
         .problems(&[404]),
     ]
 }
 
-#[derive(Debug, Serialize)]
-struct DefinitionVersionOut {
-    name: Name,
-    version: i32,
-    checksum: String,
-    created_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    definition: Option<RawJson>,
-}
-
-impl From<StoredDefinition> for DefinitionVersionOut {
-    fn from(stored: StoredDefinition) -> Self {
-        Self {
-            name: stored.definition.name,
-            version: stored.definition.version,
-            checksum: stored.checksum,
-            created_at: stored.created_at,
-            definition: None,
-        }
+fn definition_version(stored: StoredDefinition) -> DefinitionVersion {
+    DefinitionVersion {
+        name: stored.definition.name.to_string(),
+        version: stored.definition.version,
+        checksum: stored.checksum,
+        created_at: stored.created_at,
     }
 }
 
@@ -127,7 +115,7 @@ async fn put_definition(
         };
     let location =
         format!("/v1/definitions/{}/versions/{}", stored.definition.name, stored.definition.version);
-    let mut response = (status, Json(DefinitionVersionOut::from(stored))).into_response();
+    let mut response = (status, Json(definition_version(stored))).into_response();
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
@@ -163,13 +151,13 @@ async fn list_definitions(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<DefinitionVersionOut>>, RequestRefusal> {
+) -> Result<Json<Page<DefinitionVersion>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Definitions, |name| Name::parse(name).ok());
     params.finish_params()?;
     let found = door.stores.definitions.list_definitions(&caller.tenant, after.as_ref(), limit + 1).await?;
     let cursor = |last: &StoredDefinition| cursor::encode(CursorList::Definitions, &last.definition.name);
-    Ok(Json(PageOut::of(found, limit, cursor, DefinitionVersionOut::from)))
+    Ok(Json(page_of(found, limit, cursor, definition_version)))
 }
 
 async fn get_latest_definition(
@@ -177,7 +165,7 @@ async fn get_latest_definition(
     caller: TenantCaller,
     Path(name): Path<String>,
     params: QueryParams,
-) -> Result<Json<DefinitionVersionOut>, RequestRefusal> {
+) -> Result<Json<DefinitionSource<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     find_definition(&door, &caller.tenant, &name, None).await
 }
@@ -187,7 +175,7 @@ async fn get_definition_version(
     caller: TenantCaller,
     Path((name, version)): Path<(String, String)>,
     params: QueryParams,
-) -> Result<Json<DefinitionVersionOut>, RequestRefusal> {
+) -> Result<Json<DefinitionSource<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let number = version.parse().map_err(|_| definition_not_found(&name, Some(&version)))?;
     find_definition(&door, &caller.tenant, &name, Some(number)).await
@@ -198,13 +186,13 @@ async fn find_definition(
     tenant: &millstream_model::id::TenantId,
     name: &str,
     version: Option<i32>,
-) -> Result<Json<DefinitionVersionOut>, RequestRefusal> {
+) -> Result<Json<DefinitionSource<RawJson>>, RequestRefusal> {
     let absent = || definition_not_found(name, version.map(|version| version.to_string()).as_deref());
     let parsed = Name::parse(name).map_err(|_| absent())?;
     let stored =
         door.stores.definitions.get_definition(tenant, &parsed, version).await?.ok_or_else(absent)?;
-    let source = RawJson::from_trusted_text(stored.source.as_str());
-    Ok(Json(DefinitionVersionOut { definition: Some(source), ..DefinitionVersionOut::from(stored) }))
+    let definition = RawJson::from_trusted_text(stored.source.as_str());
+    Ok(Json(DefinitionSource { version: definition_version(stored), definition }))
 }
 
 fn definition_not_found(name: &str, version: Option<&str>) -> RequestRefusal {

@@ -7,8 +7,11 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::events::{AcceptedEvent, Event, EventToPost};
+use millstream_api::page::Page;
 use millstream_model::id::{AcceptNo, EventId, ExecutionId, ExecutionKey, Name};
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_model::status::EventStatus;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::views::{EventFilter, EventView};
@@ -16,7 +19,7 @@ use millstream_workflow::definition::ResponseMode;
 use millstream_workflow::machine::Machine;
 
 use super::route::{LocationHeader, Route};
-use super::views::{AcceptedEventOut, EventOut, PageOut};
+use super::views::{self, page_of};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::gate::RequestSlot;
@@ -41,9 +44,9 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Accept an event for an execution")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "Millstream-Validate", "traceparent", "x-request-id"])
-            .body("application/json", "NewEvent")
-            .answer(202, "AcceptedEvent", "Durable; decided later. A repeat by key returns the same id")
-            .answer(200, "Event", "Durable, and the condition that the caller waited for holds")
+            .accepts::<EventToPost>()
+            .returns::<AcceptedEvent>(202, "Durable; decided later. A repeat by key returns the same id")
+            .returns::<Event>(200, "Durable, and the condition that the caller waited for holds")
             .problems(&[404, 409])
             .located(LocationHeader::Always)
             .leads_to("get_event", &["event_id"])
@@ -51,7 +54,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/events/{event_id}", "get_event", get_event)
             .summary("One event and its outcome")
             .needs(Permission::ReadData)
-            .answer(200, "Event", "The event")
+            .returns::<Event>(200, "The event")
             .problems(&[404]),
         Route::get("/v1/events", "list_events", list_events)
             .summary("Events in the order of acceptance")
@@ -62,7 +65,7 @@ pub(super) fn routes() -> Vec<Route> {
                 ("limit", "Limit"),
                 ("cursor", "Cursor"),
             ])
-            .answer(200, "EventPage", "One page"),
+            .returns::<Page<Event>>(200, "One page"),
     ]
 }
 
@@ -178,17 +181,17 @@ async fn answer_event(
     (event_id, status, since): (EventId, EventStatus, WaitStart),
     EventWaitOptions { prefer, mode }: EventWaitOptions,
 ) -> Result<Response, RequestRefusal> {
-    let accepted = AcceptedEventOut { event_id, execution_id: execution.execution.clone(), status };
+    let accepted = views::accepted_event(event_id, execution, status);
     let longest = longest_wait(door, prefer, mode);
     let mut response = match longest {
         None => (StatusCode::ACCEPTED, Json(accepted)).into_response(),
         Some(longest) => {
             let patience = OutcomeWait { longest, until: prefer.until };
             match wait::wait_for_outcome(&door.waits, slot, execution, event_id, patience, since).await {
-                Ok(WaitResult::Met(view)) => (StatusCode::OK, Json(EventOut::from(*view))).into_response(),
+                Ok(WaitResult::Met(view)) => (StatusCode::OK, Json(views::event(*view))).into_response(),
                 Ok(WaitResult::TimeUp(view)) => {
-                    let status = view.map_or(accepted.status, |view| view.status);
-                    (StatusCode::ACCEPTED, Json(AcceptedEventOut { status, ..accepted })).into_response()
+                    let status = view.map_or(accepted.status, |view| view.status.into());
+                    (StatusCode::ACCEPTED, Json(AcceptedEvent { status, ..accepted })).into_response()
                 }
                 // The event is accepted, even if the store has become unavailable since.
                 Err(error) => {
@@ -271,12 +274,12 @@ async fn get_event(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<EventOut>, RequestRefusal> {
+) -> Result<Json<Event<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let event = parse_event_id(&id)?;
     let found = door.stores.event_views.find_events(&[(caller.tenant, event)]).await?;
     let view = found.into_iter().next().flatten().ok_or_else(|| RequestRefusal::not_found("event", &id))?;
-    Ok(Json(view.into()))
+    Ok(Json(views::event(view)))
 }
 
 /// Parses the event id of a path; text that cannot be an id is answered with 404.
@@ -288,7 +291,7 @@ async fn list_events(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<EventOut>>, RequestRefusal> {
+) -> Result<Json<Page<Event<RawJson>>>, RequestRefusal> {
     let filter = EventFilter {
         execution: params.parse_param("execution_id", |text| ExecutionId::parse(text)),
         status: params.parse_word("status", EventStatus::ALL),
@@ -298,5 +301,5 @@ async fn list_events(
     params.finish_params()?;
     let found = door.stores.event_views.list_events(&caller.tenant, &filter, after, limit + 1).await?;
     let cursor = |last: &EventView| cursor::encode(CursorList::Events, last.accept_no.0);
-    Ok(Json(PageOut::of(found, limit, cursor, EventOut::from)))
+    Ok(Json(page_of(found, limit, cursor, views::event)))
 }

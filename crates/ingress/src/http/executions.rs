@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use millstream_api::executions::Execution;
+use millstream_api::page::Page;
+use millstream_model::context::ExecutionContext;
 use millstream_model::id::{AcceptNo, ExecutionKey, Name, Seq};
 use millstream_model::permission::Permission;
 use millstream_model::problem::ValidationProblem as Fault;
@@ -13,7 +16,7 @@ use millstream_store::views::{ExecutionFilter, ExecutionView};
 
 use super::point_in_time::{self, HistoryPoint};
 use super::route::Route;
-use super::views::{ExecutionOut, PageOut};
+use super::views::{self, page_of};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::http::query::QueryParams;
@@ -27,7 +30,7 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("One execution, now or at an earlier point (`at_seq`, `at`)")
             .needs(Permission::ReadData)
             .query(&[("at_seq", "Seq"), ("at", "Time")])
-            .answer(200, "Execution", "The execution")
+            .returns::<Execution>(200, "The execution")
             .problems(&[404]),
         Route::get("/v1/executions", "list_executions", list_executions)
             .summary("Executions, newest first")
@@ -39,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
                 ("limit", "Limit"),
                 ("cursor", "Cursor"),
             ])
-            .answer(200, "ExecutionPage", "One page"),
+            .returns::<Page<Execution>>(200, "One page"),
     ]
 }
 
@@ -48,7 +51,7 @@ async fn get_execution(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<ExecutionOut>, RequestRefusal> {
+) -> Result<Json<Execution<ExecutionContext>>, RequestRefusal> {
     let at_seq = params.parse_param("at_seq", |text| {
         text.parse().ok().filter(|seq| *seq >= 1).map(Seq).ok_or("is not a number from 1 on")
     });
@@ -67,7 +70,7 @@ async fn get_execution(
     };
     let execution = event_draft::parse_execution_key(&caller, &id)?;
     let view = find_execution(&door, &execution).await?;
-    let Some(point) = point else { return Ok(Json(view.into())) };
+    let Some(point) = point else { return Ok(Json(views::execution(view))) };
     let state = point_in_time::state_at(&*door.stores.execution_views, &execution, point).await?;
     let state = state.ok_or_else(|| {
         let detail = match point {
@@ -78,7 +81,7 @@ async fn get_execution(
         };
         RequestRefusal::new(RefusalKind::NotFound, detail)
     })?;
-    Ok(Json(ExecutionOut::at(view, state)))
+    Ok(Json(views::execution_at(view, state)))
 }
 
 /// Reads the execution, or answers 404.
@@ -98,7 +101,7 @@ async fn list_executions(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ExecutionOut>>, RequestRefusal> {
+) -> Result<Json<Page<Execution<ExecutionContext>>>, RequestRefusal> {
     let filter = ExecutionFilter {
         definition: params.parse_param("definition", |text| Name::parse(text)),
         state: params.parse_param("state", |text| Name::parse(text)),
@@ -110,5 +113,5 @@ async fn list_executions(
     let found =
         door.stores.execution_views.list_executions(&caller.tenant, &filter, after, limit + 1).await?;
     let cursor = |last: &ExecutionView| cursor::encode(CursorList::Executions, last.position.0);
-    Ok(Json(PageOut::of(found, limit, cursor, ExecutionOut::from)))
+    Ok(Json(page_of(found, limit, cursor, views::execution)))
 }

@@ -9,13 +9,13 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use millstream_api::incidents::{GroupDecision, GroupResolved};
 use millstream_model::id::{IncidentId, TenantId};
 use millstream_model::permission::Permission;
 use millstream_store::incidents::{
     IncidentDecision, IncidentFilter, IncidentStatus, IncidentView, ResolveVerdict,
 };
 use millstream_store::intervention::DecisionRecord;
-use serde::Serialize;
 
 use super::incidents::parse_fingerprint;
 use super::resolutions::{ENVELOPE_BYTES, ManualEnding, read_decision_reason, resolution_bells};
@@ -39,9 +39,9 @@ pub(super) fn routes() -> Vec<Route> {
     let resolves = |route: Route| {
         route
             .needs(Permission::Operate)
-            .body("application/json", "GroupDecision")
+            .accepts::<GroupDecision>()
             .body_optional()
-            .answer(202, "ResolvedGroup", "Recorded; `remaining` incidents are open now, including new ones")
+            .returns::<GroupResolved>(202, "Recorded; `remaining` incidents are open now, including new ones")
             .problems(&[404])
     };
     vec![
@@ -60,12 +60,6 @@ pub(super) fn routes() -> Vec<Route> {
         ))
         .summary("End every execution of a group as cancelled"),
     ]
-}
-
-#[derive(Debug, Serialize)]
-struct GroupResolvedOut {
-    resolved: usize,
-    remaining: u64,
 }
 
 async fn retry_group(
@@ -155,7 +149,7 @@ async fn resolve_group(
         }
     }
     let remaining = count_open_incidents(door, &caller.tenant, &group, &open).await?;
-    Ok((StatusCode::ACCEPTED, Json(GroupResolvedOut { resolved, remaining })).into_response())
+    Ok((StatusCode::ACCEPTED, Json(GroupResolved { resolved, remaining })).into_response())
 }
 
 /// Number of open incidents of the group.

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use millstream_api::actions::ActionView;
+use millstream_api::history::{ExecutionTransition, Timer};
+use millstream_api::page::Page;
 use millstream_model::id::{ExecutionKey, Seq};
 use millstream_model::permission::Permission;
+use millstream_model::raw::RawJson;
 use millstream_model::time::Timestamp;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::views::{ActionPlace, ActionRecord, TimerPlace, TimerView};
 
 use super::route::Route;
-use super::views::{ActionOut, PageOut, TimerOut, TransitionOut};
+use super::views::{self, page_of};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::http::query::QueryParams;
@@ -25,19 +29,19 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Applied transitions, in order; the first is millstream.start")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
-            .answer(200, "TransitionPage", "One page")
+            .returns::<Page<ExecutionTransition>>(200, "One page")
             .problems(&[404]),
         Route::get("/v1/executions/{execution_id}/actions", "get_actions", list_actions)
             .summary("Actions of the execution: running, waiting, failed, settled")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
-            .answer(200, "ActionPage", "One page, by seq and position in the do list")
+            .returns::<Page<ActionView>>(200, "One page, by seq and position in the do list")
             .problems(&[404]),
         Route::get("/v1/executions/{execution_id}/timers", "get_timers", list_timers)
             .summary("Armed timers")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
-            .answer(200, "TimerPage", "One page, the earliest first")
+            .returns::<Page<Timer>>(200, "One page, the earliest first")
             .problems(&[404]),
     ]
 }
@@ -47,7 +51,7 @@ async fn list_history(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<TransitionOut>>, RequestRefusal> {
+) -> Result<Json<Page<ExecutionTransition<RawJson>>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::History, |text| text.parse().ok().map(Seq));
     params.finish_params()?;
@@ -61,7 +65,7 @@ async fn list_history(
             page.entries.last().map(|last| cursor::encode(CursorList::History, last.transition.seq))
         }
     };
-    Ok(Json(PageOut { items: page.entries.into_iter().map(TransitionOut::from).collect(), next_cursor }))
+    Ok(Json(Page { items: page.entries.into_iter().map(views::transition).collect(), next_cursor }))
 }
 
 async fn list_actions(
@@ -69,7 +73,7 @@ async fn list_actions(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<ActionOut>>, RequestRefusal> {
+) -> Result<Json<Page<ActionView<RawJson>>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Actions, |text| {
         let (seq, ordinal) = text.split_once('.')?;
@@ -82,7 +86,7 @@ async fn list_actions(
         let place = last.place();
         cursor::encode(CursorList::Actions, format_args!("{}.{}", place.seq, place.ordinal))
     };
-    Ok(Json(PageOut::of(found, limit, cursor, ActionOut::from)))
+    Ok(Json(page_of(found, limit, cursor, views::action)))
 }
 
 async fn list_timers(
@@ -90,7 +94,7 @@ async fn list_timers(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<TimerOut>>, RequestRefusal> {
+) -> Result<Json<Page<Timer>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Timers, |text| {
         let (fire_at, place) = text.split_once('.')?;
@@ -108,7 +112,7 @@ async fn list_timers(
         let TimerPlace { fire_at, armed_seq, ordinal } = last.place();
         cursor::encode(CursorList::Timers, format_args!("{}.{armed_seq}.{ordinal}", fire_at.as_millis()))
     };
-    Ok(Json(PageOut::of(found, limit, cursor, TimerOut::from)))
+    Ok(Json(page_of(found, limit, cursor, views::timer)))
 }
 
 /// Checks that the execution exists, to tell an empty list from an unknown execution.

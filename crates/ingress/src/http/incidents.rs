@@ -4,19 +4,18 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_model::error_class::ErrorClass;
-use millstream_model::id::{EventId, ExecutionId, IncidentId, Name, Seq};
+use millstream_api::incidents as api;
+use millstream_api::incidents::{Incident, IncidentDetail, IncidentGroup, IncidentVerdict};
+use millstream_api::page::Page;
+use millstream_model::id::{ExecutionId, IncidentId, Name};
 use millstream_model::incident::is_fingerprint;
 use millstream_model::permission::Permission;
 use millstream_model::raw::RawJson;
-use millstream_model::status::{ActionStatus, IncidentResolution};
-use millstream_model::time::Timestamp;
 use millstream_store::incidents::{IncidentFilter, IncidentGroupView, IncidentStatus, IncidentView};
 use millstream_store::views::ActionRecord;
-use serde::Serialize;
 
 use super::route::Route;
-use super::views::PageOut;
+use super::views::page_of;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::http::query::QueryParams;
@@ -36,16 +35,16 @@ pub(super) fn routes() -> Vec<Route> {
                 ("limit", "Limit"),
                 ("cursor", "Cursor"),
             ])
-            .answer(200, "IncidentPage", "One page"),
+            .returns::<Page<Incident>>(200, "One page"),
         Route::get("/v1/incidents/groups", "list_incident_groups", list_incident_groups)
             .summary("Open incidents grouped by fingerprint, the largest groups first")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit")])
-            .answer(200, "IncidentGroups", "The largest groups; there are no further pages"),
+            .returns::<Page<IncidentGroup>>(200, "The largest groups; there are no further pages"),
         Route::get("/v1/incidents/{incident_id}", "get_incident", get_incident)
             .summary("One incident, with its editable input and its attempts")
             .needs(Permission::ReadData)
-            .answer(200, "IncidentDetail", "The incident")
+            .returns::<IncidentDetail>(200, "The incident")
             .problems(&[404])
             .leads_to("get_execution", &["execution_id"])
             .leads_to("get_event", &["event_id"])
@@ -54,112 +53,59 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Serialize)]
-struct IncidentOut {
-    incident_id: IncidentId,
-    status: &'static str,
-    execution_id: ExecutionId,
-    definition: Name,
-    version: i32,
-    event_id: EventId,
-    /// Null: the event itself could not be decided.
-    action: Option<Name>,
-    seq: Option<Seq>,
-    class: ErrorClass,
-    fingerprint: String,
-    reason: String,
-    opened_at: Timestamp,
-    resolved: Option<IncidentResolutionOut>,
-}
-
-#[derive(Debug, Serialize)]
-struct IncidentResolutionOut {
-    resolution: IncidentResolution,
-    actor: Option<String>,
-    reason: Option<String>,
-    at: Timestamp,
-}
-
-impl From<IncidentView> for IncidentOut {
-    fn from(view: IncidentView) -> Self {
-        let (action, seq) = view.action.map(|key| (key.action, key.seq)).unzip();
-        let resolved = view.resolved.map(|resolved| IncidentResolutionOut {
-            resolution: resolved.resolution,
-            actor: resolved.actor,
-            reason: resolved.reason,
-            at: resolved.at,
-        });
-        Self {
-            incident_id: view.id,
-            status: if resolved.is_some() { "resolved" } else { "open" },
-            execution_id: view.execution.execution,
-            definition: view.definition.name,
-            version: view.definition.version,
-            event_id: view.event_id,
-            action,
-            seq,
-            class: view.class,
-            fingerprint: view.fingerprint,
-            reason: view.reason,
-            opened_at: view.opened_at,
-            resolved,
-        }
+fn incident(view: IncidentView) -> Incident {
+    let status = match view.status() {
+        IncidentStatus::Open => api::IncidentStatus::Open,
+        IncidentStatus::Resolved => api::IncidentStatus::Resolved,
+    };
+    let (action, seq) = view.action.map(|key| (key.action.to_string(), key.seq.0)).unzip();
+    let resolved = view.resolved.map(|resolved| IncidentVerdict {
+        resolution: resolved.resolution.into(),
+        actor: resolved.actor,
+        reason: resolved.reason,
+        at: resolved.at,
+    });
+    Incident {
+        incident_id: view.id.to_string(),
+        status,
+        execution_id: view.execution.execution.to_string(),
+        definition: view.definition.name.to_string(),
+        version: view.definition.version,
+        event_id: view.event_id.to_string(),
+        action,
+        seq,
+        class: view.class.to_string(),
+        fingerprint: view.fingerprint,
+        reason: view.reason,
+        opened_at: view.opened_at,
+        resolved,
     }
 }
 
-/// An incident with the current status of its action; an event that could not be decided has no action.
-#[derive(Debug, Serialize)]
-struct IncidentDetailOut {
-    #[serde(flatten)]
-    incident: IncidentOut,
-    key: Option<String>,
-    revision: Option<i32>,
-    action_status: Option<ActionStatus>,
-    attempts: Option<i32>,
-    input: Option<RawJson>,
-    error: Option<RawJson>,
-    progress: Option<RawJson>,
-}
-
-impl IncidentDetailOut {
-    fn of(view: IncidentView, action: Option<ActionRecord>) -> Self {
-        Self {
-            incident: view.into(),
-            key: action.as_ref().map(|action| action.key.with_revision(action.revision)),
-            revision: action.as_ref().map(|action| action.revision),
-            action_status: action.as_ref().map(|action| action.status),
-            attempts: action.as_ref().map(|action| action.attempts),
-            input: action.as_ref().and_then(|action| action.input.clone()),
-            error: action.as_ref().and_then(|action| action.error.clone()),
-            progress: action.and_then(|action| action.progress),
-        }
+fn incident_detail(view: IncidentView, action: Option<ActionRecord>) -> IncidentDetail<RawJson> {
+    let action = action.as_ref();
+    IncidentDetail {
+        incident: incident(view),
+        key: action.map(|action| action.key.with_revision(action.revision)),
+        revision: action.map(|action| action.revision),
+        action_status: action.map(|action| action.status.into()),
+        attempts: action.map(|action| action.attempts),
+        input: action.and_then(|action| action.input.clone()),
+        error: action.and_then(|action| action.error.clone()),
+        progress: action.and_then(|action| action.progress.clone()),
     }
 }
 
-#[derive(Debug, Serialize)]
-struct IncidentGroupOut {
-    fingerprint: String,
-    definition: Name,
-    action: Option<Name>,
-    class: ErrorClass,
-    count: u64,
-    first_seen: Timestamp,
-    last_seen: Timestamp,
-    sample: IncidentOut,
-}
-
-impl From<IncidentGroupView> for IncidentGroupOut {
-    fn from(group: IncidentGroupView) -> Self {
-        Self {
-            fingerprint: group.fingerprint,
-            definition: group.definition,
-            action: group.action,
-            class: group.class,
-            count: group.count,
-            first_seen: group.first_seen,
-            last_seen: group.last_seen,
-            sample: group.sample.into(),
-        }
+fn incident_group(group: IncidentGroupView) -> IncidentGroup {
+    IncidentGroup {
+        fingerprint: group.fingerprint,
+        definition: group.definition.to_string(),
+        action: group.action.map(|action| action.to_string()),
+        class: group.class.to_string(),
+        count: group.count,
+        first_seen: group.first_seen,
+        last_seen: group.last_seen,
+        sample: incident(group.sample),
     }
 }
 
@@ -167,7 +113,7 @@ async fn list_incidents(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<IncidentOut>>, RequestRefusal> {
+) -> Result<Json<Page<Incident>>, RequestRefusal> {
     let filter = IncidentFilter {
         status: params.parse_param("status", |text| match text {
             "open" => Ok(IncidentStatus::Open),
@@ -183,18 +129,18 @@ async fn list_incidents(
     params.finish_params()?;
     let found = door.stores.incidents.list_incidents(&caller.tenant, &filter, after, limit + 1).await?;
     let cursor = |last: &IncidentView| cursor::encode(CursorList::Incidents, last.position);
-    Ok(Json(PageOut::of(found, limit, cursor, IncidentOut::from)))
+    Ok(Json(page_of(found, limit, cursor, incident)))
 }
 
 async fn list_incident_groups(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<IncidentGroupOut>>, RequestRefusal> {
+) -> Result<Json<Page<IncidentGroup>>, RequestRefusal> {
     let limit = params.parse_limit(50, 500);
     params.finish_params()?;
     let found = door.stores.incidents.incident_groups(&caller.tenant, limit).await?;
-    Ok(Json(PageOut { items: found.into_iter().map(IncidentGroupOut::from).collect(), next_cursor: None }))
+    Ok(Json(Page { items: found.into_iter().map(incident_group).collect(), next_cursor: None }))
 }
 
 async fn get_incident(
@@ -202,11 +148,11 @@ async fn get_incident(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<IncidentDetailOut>, RequestRefusal> {
+) -> Result<Json<IncidentDetail<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let view = find_incident(&door, &caller, parse_incident_id(&id)?).await?;
     let action = find_incident_action(&door, &view).await?;
-    Ok(Json(IncidentDetailOut::of(view, action)))
+    Ok(Json(incident_detail(view, action)))
 }
 
 /// Parses the incident id of a path; text that cannot be an id is answered with 404.

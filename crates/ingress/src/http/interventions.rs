@@ -7,6 +7,8 @@ use axum::body::Body as Incoming;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::events::{AcceptedEvent, Event};
+use millstream_api::reason::Reason;
 use millstream_model::id::{ExecutionKey, Name};
 use millstream_model::permission::Permission;
 use millstream_model::raw::RawJson;
@@ -17,8 +19,7 @@ use millstream_workflow::definition::ResponseMode;
 use serde::Serialize;
 
 use super::route::{LocationHeader, Route};
-use super::views::AcceptedEventOut;
-use super::{events, executions};
+use super::{events, executions, views};
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::http::body::read_optional_body;
@@ -38,9 +39,9 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/events/{event_id}/retry", "retry_event", retry_event)
             .summary("Retry a dead event, or the failed actions of a failed event")
             .needs(Permission::Operate)
-            .body("application/json", "Reason")
+            .accepts::<Reason>()
             .body_optional()
-            .answer(202, "AcceptedEvent", "Recorded; the retry is under way")
+            .returns::<AcceptedEvent>(202, "Recorded; the retry is under way")
             .problems(&[404, 409])
             .located(LocationHeader::Always)
             .leads_to("get_event", &["event_id"]),
@@ -48,10 +49,10 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Cancel an execution; recorded as the event millstream.cancel")
             .needs(Permission::Operate)
             .headers(&["Idempotency-Key", "Prefer"])
-            .body("application/json", "Reason")
+            .accepts::<Reason>()
             .body_optional()
-            .answer(202, "AcceptedEvent", "Durable; decided in the order of the mailbox")
-            .answer(200, "Event", "Durable, and the condition that the caller waited for holds")
+            .returns::<AcceptedEvent>(202, "Durable; decided in the order of the mailbox")
+            .returns::<Event>(200, "Durable, and the condition that the caller waited for holds")
             .problems(&[404, 409])
             .located(LocationHeader::Always)
             .leads_to("get_event", &["event_id"])
@@ -89,7 +90,7 @@ async fn retry_event(
                 Err(_) => None,
             };
             let status = status.unwrap_or(EventStatus::Pending);
-            let accepted = AcceptedEventOut { event_id, execution_id: execution.execution, status };
+            let accepted = views::accepted_event(event_id, &execution, status);
             let mut response = (StatusCode::ACCEPTED, Json(accepted)).into_response();
             if let Ok(location) = HeaderValue::from_str(&format!("/v1/events/{event_id}")) {
                 response.headers_mut().insert(header::LOCATION, location);

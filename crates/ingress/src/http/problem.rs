@@ -7,11 +7,12 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use millstream_api::runs::SeatHolder;
+use millstream_api::problem::{Problem, RequestFault};
+use millstream_api::quotas::SourcedQuota;
 use millstream_model::problem::ValidationProblem as Fault;
 use millstream_model::quota::QuotaRefusal;
-use serde::Serialize;
 
+use super::quotas::quota_amount;
 use super::runs::views::seat_holder;
 use crate::refusal::{RefusalKind, RequestRefusal};
 
@@ -50,52 +51,26 @@ pub(crate) fn urn_of_kind(kind: RefusalKind) -> String {
     format!("urn:millstream:problem:{}", kind.slug())
 }
 
-/// A quota that rejects the request.
-#[derive(Debug, Clone, Serialize)]
-struct RefusingQuotaOut {
-    name: &'static str,
-    value: serde_json::Value,
-    source: &'static str,
-}
-
-impl From<QuotaRefusal> for RefusingQuotaOut {
-    fn from(QuotaRefusal { name, value, source, retry_after: _ }: QuotaRefusal) -> Self {
-        Self { name: name.as_str(), value: value.to_json(name), source: source.as_str() }
+/// The document without an instance, as it appears among the verdicts of a batch.
+pub(crate) fn problem_document(refusal: RequestRefusal) -> Problem {
+    Problem {
+        kind: urn_of_kind(refusal.kind),
+        title: refusal.kind.title().to_owned(),
+        status: status_of_kind(refusal.kind).as_u16(),
+        detail: refusal.detail,
+        instance: None,
+        problems: refusal.faults.into_iter().map(request_fault).collect(),
+        holder: refusal.holder.map(seat_holder),
+        quota: refusal.quota.map(|quota| refusing_quota(*quota)),
     }
 }
 
-/// RFC 9457, with the fields in our order.
-#[derive(Debug, Serialize)]
-pub(crate) struct ProblemDocument<'a> {
-    #[serde(rename = "type")]
-    kind: String,
-    title: &'static str,
-    status: u16,
-    detail: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instance: Option<String>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    problems: &'a [Fault],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<SeatHolder>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quota: Option<RefusingQuotaOut>,
+fn request_fault(Fault { path, message }: Fault) -> RequestFault {
+    RequestFault { path, message }
 }
 
-impl<'a> ProblemDocument<'a> {
-    /// The document without an instance, as it appears among the verdicts of a batch.
-    pub(crate) fn of(refusal: &'a RequestRefusal) -> Self {
-        Self {
-            kind: urn_of_kind(refusal.kind),
-            title: refusal.kind.title(),
-            status: status_of_kind(refusal.kind).as_u16(),
-            detail: &refusal.detail,
-            instance: None,
-            problems: &refusal.faults,
-            holder: refusal.holder.clone().map(seat_holder),
-            quota: refusal.quota.as_deref().copied().map(RefusingQuotaOut::from),
-        }
-    }
+fn refusing_quota(QuotaRefusal { name, value, source, retry_after: _ }: QuotaRefusal) -> SourcedQuota {
+    SourcedQuota { name: name.into(), value: quota_amount(name, value), source: source.into() }
 }
 
 impl IntoResponse for RequestRefusal {
@@ -119,25 +94,26 @@ pub(crate) fn write_problem_document(
         Some(problem) => problem,
         None => of_status(response.status(), path),
     };
-    let document = ProblemDocument {
+    let (kind, retry_after) = (problem.kind, problem.retry_after);
+    let document = Problem {
         instance: Some(format!("urn:millstream:request:{request_id}")),
-        ..ProblemDocument::of(&problem)
+        ..problem_document(problem)
     };
     let body = serde_json::to_vec(&document).unwrap_or_default();
-    *response.status_mut() = status_of_kind(problem.kind);
+    *response.status_mut() = status_of_kind(kind);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
-    if let Some(wait) = problem.retry_after {
+    if let Some(wait) = retry_after {
         headers.insert(
             header::RETRY_AFTER,
             HeaderValue::from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)),
         );
     }
-    if let Some(challenge) = auth_challenge(problem.kind) {
+    if let Some(challenge) = auth_challenge(kind) {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
-    if matches!(problem.kind, RefusalKind::TooLarge | RefusalKind::BodyTimeout) {
+    if matches!(kind, RefusalKind::TooLarge | RefusalKind::BodyTimeout) {
         // The rest of the request body may still be in transit; it is not read.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

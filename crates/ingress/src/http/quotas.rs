@@ -57,7 +57,7 @@ fn view_tenant_quota(tenant: &TenantId, quota: &EffectiveQuota) -> Json<TenantQu
 }
 
 /// Numbers are numbers, everything else is a text.
-fn quota_amount(name: QuotaName, value: QuotaValue) -> QuotaAmount {
+pub(super) fn quota_amount(name: QuotaName, value: QuotaValue) -> QuotaAmount {
     match (value, name.unit()) {
         (QuotaValue::AtMost(number), QuotaUnit::Number | QuotaUnit::Share) => QuotaAmount::Number(number),
         (QuotaValue::AtMost(_), QuotaUnit::Duration)

@@ -9,9 +9,10 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use millstream_api::incidents::{IncidentEnding, IncidentResolved, IncidentRetry, IncidentSkip};
 use millstream_model::entropy;
 use millstream_model::error_class::ErrorClass;
-use millstream_model::id::{ActionKey, ExecutionId, ExecutionKey, IncidentId, Name};
+use millstream_model::id::{ActionKey, ExecutionKey, Name};
 use millstream_model::permission::Permission;
 use millstream_model::problem::ValidationProblem as Fault;
 use millstream_model::raw::RawJson;
@@ -46,7 +47,7 @@ const REASON_CHARS: usize = 4_000;
 
 pub(super) fn routes() -> Vec<Route> {
     let resolves = |route: Route| {
-        let resolved = route.answer(202, "ResolvedIncident", "Recorded; the execution continues, or ends");
+        let resolved = route.returns::<IncidentResolved>(202, "Recorded; the execution continues, or ends");
         resolved
             .needs(Permission::Operate)
             .problems(&[404, 409])
@@ -56,30 +57,20 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         resolves(Route::post("/v1/incidents/{incident_id}/retry", "retry_incident", retry_incident))
             .summary("Retry the action: under the same key, or with an edited input under a new key")
-            .body("application/json", "IncidentRetry")
+            .accepts::<IncidentRetry>()
             .body_optional(),
         resolves(Route::post("/v1/incidents/{incident_id}/skip", "skip_incident", skip_incident))
             .summary("Skip the action as if it had succeeded with this result; a dead event is rejected")
-            .body("application/json", "IncidentSkip"),
+            .accepts::<IncidentSkip>(),
         resolves(Route::post("/v1/incidents/{incident_id}/fail", "fail_incident", fail_incident))
             .summary("End the execution as failed; recorded as the event millstream.fail")
-            .body("application/json", "IncidentDecision")
+            .accepts::<IncidentEnding>()
             .body_optional(),
         resolves(Route::post("/v1/incidents/{incident_id}/cancel", "cancel_incident", cancel_incident))
             .summary("End the execution as cancelled; recorded as the event millstream.cancel")
-            .body("application/json", "IncidentDecision")
+            .accepts::<IncidentEnding>()
             .body_optional(),
     ]
-}
-
-#[derive(Debug, Serialize)]
-struct IncidentResolvedOut {
-    incident_id: IncidentId,
-    execution_id: ExecutionId,
-    resolution: IncidentResolution,
-    /// The key of the action that its next attempts carry.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
 }
 
 async fn retry_incident(
@@ -255,8 +246,12 @@ async fn resolve_incident(
         Some(ResolveVerdict::Done { execution }) => {
             door.ring.ring_later(resolution_bells(&execution));
             door.news.work.notify_one();
-            let execution_id = execution.execution;
-            let resolved = IncidentResolvedOut { incident_id: id, execution_id, resolution, key };
+            let resolved = IncidentResolved {
+                incident_id: id.to_string(),
+                execution_id: execution.execution.to_string(),
+                resolution: resolution.into(),
+                key,
+            };
             Ok((StatusCode::ACCEPTED, Json(resolved)).into_response())
         }
         Some(ResolveVerdict::Already { resolution }) => {

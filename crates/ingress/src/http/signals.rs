@@ -11,7 +11,10 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_model::id::{EventId, ExecutionId, ExecutionKey, Name, TenantId};
+use millstream_api::signals::{
+    DeliveredSignal, NewSignal, Signal, SignalAccepted, SignalStatus, WaitingSignal,
+};
+use millstream_model::id::{EventId, ExecutionKey, Name, TenantId};
 use millstream_model::permission::Permission;
 use millstream_model::raw::RawJson;
 use millstream_model::status::EventStatus;
@@ -22,7 +25,6 @@ use millstream_store::relations::SignalView;
 use millstream_store::views::EventView;
 use millstream_stream::doorbell::Doorbell;
 use millstream_workflow::machine::check_correlation;
-use serde::Serialize;
 
 use super::route::{LocationHeader, Route};
 use crate::accept::AppendVerdict;
@@ -49,54 +51,17 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Accept an event for the execution that has a correlation, now or within `wait_for`")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
-            .body("application/json", "NewSignal")
-            .answer(202, "AcceptedSignal", "Durable: delivered or buffered; a repeat returns the same id")
+            .accepts::<NewSignal>()
+            .returns::<SignalAccepted>(202, "Durable: delivered or buffered; a repeat returns the same id")
             .problems(&[409])
             .located(LocationHeader::Always)
             .leads_to("get_signal", &["signal_id"]),
         Route::get("/v1/signals/{signal_id}", "get_signal", get_signal)
             .summary("The status of a signal")
             .needs(Permission::ReadData)
-            .answer(200, "Signal", "The signal; once delivered it is the event of the same id")
+            .returns::<Signal>(200, "The signal; once delivered it is the event of the same id")
             .problems(&[404]),
     ]
-}
-
-/// The status of a signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum SignalStatus {
-    Buffered,
-    Delivered,
-    Expired,
-}
-
-#[derive(Debug, Serialize)]
-struct AcceptedSignalOut {
-    signal_id: EventId,
-    status: SignalStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    execution_id: Option<ExecutionId>,
-}
-
-#[derive(Debug, Serialize)]
-struct SignalOut {
-    signal_id: EventId,
-    status: SignalStatus,
-    name: Name,
-    payload: RawJson,
-    actor: Option<String>,
-    created_at: Timestamp,
-    #[serde(flatten)]
-    rest: SignalStateOut,
-}
-
-/// The fields that depend on whether the signal is buffered or delivered.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum SignalStateOut {
-    Waiting { correlation: String, definition: Option<Name>, expires_at: Timestamp },
-    Event { event_id: EventId, execution_id: ExecutionId, event_status: EventStatus },
 }
 
 /// A well-formed signal of a client.
@@ -224,7 +189,7 @@ async fn submit_signal(
     caller: &TenantCaller,
     trace: &TraceContext,
     draft: SignalDraft,
-) -> Result<AcceptedSignalOut, RequestRefusal> {
+) -> Result<SignalAccepted, RequestRefusal> {
     let now = door.clock.now();
     let signal_id = entropy::signal_id(entropy::event_id(now, &*door.entropy));
     let idempotency = draft.idempotency();
@@ -243,13 +208,11 @@ async fn submit_signal(
     };
     let mut verdicts = door.accept.submit_batch(vec![AppendRequest::Signal(Box::new(signal))]).await?;
     match verdicts.pop().ok_or_else(no_verdict)? {
-        AppendVerdict::Stored(Appended::Delivered { execution, accept_no: _ }) => Ok(AcceptedSignalOut {
-            signal_id,
-            status: SignalStatus::Delivered,
-            execution_id: Some(execution.execution),
-        }),
+        AppendVerdict::Stored(Appended::Delivered { execution, accept_no: _ }) => {
+            Ok(accepted_signal(signal_id, SignalStatus::Delivered, Some(&execution)))
+        }
         AppendVerdict::Stored(Appended::Buffered) => {
-            Ok(AcceptedSignalOut { signal_id, status: SignalStatus::Buffered, execution_id: None })
+            Ok(accepted_signal(signal_id, SignalStatus::Buffered, None))
         }
         AppendVerdict::Stored(Appended::Repeat { event_id, .. }) => {
             repeated_signal(door, caller, event_id).await
@@ -269,6 +232,18 @@ async fn submit_signal(
     }
 }
 
+fn accepted_signal(
+    signal_id: EventId,
+    status: SignalStatus,
+    execution: Option<&ExecutionKey>,
+) -> SignalAccepted {
+    SignalAccepted {
+        signal_id: signal_id.to_string(),
+        status,
+        execution_id: execution.map(|key| key.execution.to_string()),
+    }
+}
+
 fn no_verdict() -> RequestRefusal {
     RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict")
 }
@@ -280,19 +255,18 @@ async fn repeated_signal(
     door: &IngressState,
     caller: &TenantCaller,
     signal_id: EventId,
-) -> Result<AcceptedSignalOut, RequestRefusal> {
-    let (status, execution_id) = match locate_signal(door, &caller.tenant, signal_id).await? {
+) -> Result<SignalAccepted, RequestRefusal> {
+    let (status, execution) = match locate_signal(door, &caller.tenant, signal_id).await? {
         Some(StoredSignal::Waiting(signal)) => (signal_status(&signal, door.clock.now()), None),
         Some(StoredSignal::Event(event)) => {
-            let ExecutionKey { execution, .. } = event.execution.clone();
             if event.status == EventStatus::Pending {
-                door.ring.ring_later([Doorbell::Mailbox(event.execution)]);
+                door.ring.ring_later([Doorbell::Mailbox(event.execution.clone())]);
             }
-            (SignalStatus::Delivered, Some(execution))
+            (SignalStatus::Delivered, Some(event.execution))
         }
         None => (SignalStatus::Expired, None),
     };
-    Ok(AcceptedSignalOut { signal_id, status, execution_id })
+    Ok(accepted_signal(signal_id, status, execution.as_ref()))
 }
 
 async fn get_signal(
@@ -300,42 +274,43 @@ async fn get_signal(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<SignalOut>, RequestRefusal> {
+) -> Result<Json<Signal<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let nothing = || RequestRefusal::not_found("signal", &id);
     let signal_id = uuid::Uuid::parse_str(&id).map(EventId).map_err(|_| nothing())?;
     if !entropy::is_signal(signal_id) {
         return Err(nothing());
     }
-    let out = match locate_signal(&door, &caller.tenant, signal_id).await?.ok_or_else(nothing)? {
-        StoredSignal::Waiting(signal) => SignalOut {
+    let found = locate_signal(&door, &caller.tenant, signal_id).await?.ok_or_else(nothing)?;
+    Ok(Json(show_signal(signal_id, found, door.clock.now())))
+}
+
+fn show_signal(signal_id: EventId, stored: StoredSignal, now: Timestamp) -> Signal<RawJson> {
+    let signal_id = signal_id.to_string();
+    match stored {
+        StoredSignal::Waiting(signal) => Signal::Waiting(WaitingSignal {
             signal_id,
-            status: signal_status(&signal, door.clock.now()),
-            name: signal.name,
+            status: signal_status(&signal, now),
+            name: signal.name.to_string(),
             payload: signal.payload,
             actor: signal.actor,
             created_at: signal.created_at,
-            rest: SignalStateOut::Waiting {
-                correlation: signal.correlation,
-                definition: signal.definition,
-                expires_at: signal.expires_at,
-            },
-        },
-        StoredSignal::Event(event) => SignalOut {
+            correlation: signal.correlation,
+            definition: signal.definition.map(|definition| definition.to_string()),
+            expires_at: signal.expires_at,
+        }),
+        StoredSignal::Event(event) => Signal::Delivered(DeliveredSignal {
             signal_id,
             status: SignalStatus::Delivered,
-            name: event.name,
+            name: event.name.to_string(),
             payload: event.payload,
             actor: event.actor,
             created_at: event.created_at,
-            rest: SignalStateOut::Event {
-                event_id: event.event_id,
-                execution_id: event.execution.execution,
-                event_status: event.status,
-            },
-        },
-    };
-    Ok(Json(out))
+            event_id: event.event_id.to_string(),
+            execution_id: event.execution.execution.to_string(),
+            event_status: event.status.into(),
+        }),
+    }
 }
 
 /// Where a signal is stored.

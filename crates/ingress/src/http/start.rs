@@ -10,6 +10,9 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use millstream_api::events::AcceptedEvent;
+use millstream_api::executions::{Execution, ExecutionsToStart, StartedExecutions};
+use millstream_model::context::ExecutionContext;
 use millstream_model::id::{EventId, ExecutionId, ExecutionKey, Name};
 use millstream_model::permission::Permission;
 use millstream_model::problem::ValidationProblem as Fault;
@@ -20,8 +23,7 @@ use millstream_workflow::log::ExecutionState as Folded;
 
 use super::events::longest_wait;
 use super::route::{LocationHeader, Route};
-use super::views::{AcceptedEventOut, ExecutionOut, ParentOut};
-use super::{executions, start_batch};
+use super::{executions, start_batch, views};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
@@ -48,10 +50,10 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Start an execution, or an array of them, each with its first events in one commit")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
-            .body("application/json", "StartRequest")
-            .answer(201, "ExecutionOrVerdicts", "Created; of an array: at least one was")
-            .answer(200, "ExecutionOrVerdicts", "Existed with the same input; of an array: no item was new")
-            .answer(202, "AcceptedEvent", "Started before by this key, and removed by retention since")
+            .accepts::<ExecutionsToStart>()
+            .returns::<StartedExecutions>(201, "Created; of an array: at least one was")
+            .returns::<StartedExecutions>(200, "Existed with the same input; of an array: no item was new")
+            .returns::<AcceptedEvent>(202, "Started before by this key, and removed by retention since")
             .problems(&[404, 409])
             .located(LocationHeader::OfOne)
             .leads_to("get_execution", &["execution_id"])
@@ -146,7 +148,7 @@ async fn start_execution(
             }
         }
         if let Ok(view) = executions::find_execution(&door, &ready.new.key).await {
-            shown = view.into();
+            shown = views::execution(view);
         }
     }
     let mut response = with_location((status.status_code(), Json(shown)), &ready.new.key);
@@ -183,9 +185,9 @@ async fn answer_existing(
     status: EventStatus,
 ) -> Result<Response, RequestRefusal> {
     match executions::find_execution(door, key).await {
-        Ok(view) => Ok(with_location((StatusCode::OK, Json(ExecutionOut::from(view))), key)),
+        Ok(view) => Ok(with_location((StatusCode::OK, Json(views::execution(view))), key)),
         Err(problem) if problem.kind == RefusalKind::NotFound => {
-            let accepted = AcceptedEventOut { event_id, execution_id: key.execution.clone(), status };
+            let accepted = views::accepted_event(event_id, key, status);
             Ok(with_location((StatusCode::ACCEPTED, Json(accepted)), key))
         }
         Err(problem) => Err(problem),
@@ -276,31 +278,31 @@ pub(super) async fn conclude_start(
     door: &IngressState,
     ready: &ReadyStart,
     verdict: AppendVerdict,
-) -> Result<(StartOutcome, ExecutionOut), RequestRefusal> {
+) -> Result<(StartOutcome, Execution<ExecutionContext>), RequestRefusal> {
     let key = &ready.new.key;
     match verdict {
         AppendVerdict::Stored(Appended::Accepted { .. }) => {
             door.machines.remember_target(key.clone(), ready.new.definition.clone());
             let Folded { state, phase, context, seq, reason, at, parent, correlation, .. } =
                 ready.new.state.clone();
-            let execution = ExecutionOut {
-                execution_id: key.execution.clone(),
-                definition: ready.new.definition.name.clone(),
+            let execution = Execution {
+                execution_id: key.execution.to_string(),
+                definition: ready.new.definition.name.to_string(),
                 version: ready.new.definition.version,
-                state,
-                status: ExecutionStatus::of_phase(phase, PauseState::Running),
+                state: state.to_string(),
+                status: ExecutionStatus::of_phase(phase, PauseState::Running).into(),
                 context,
-                seq,
+                seq: seq.0,
                 created_at: at,
                 updated_at: at,
                 reason,
-                parent: parent.map(ParentOut::from),
+                parent: parent.map(views::parent_action),
                 correlation,
             };
             Ok((StartOutcome::Created, execution))
         }
         AppendVerdict::Stored(Appended::Repeat { .. }) => {
-            Ok((StartOutcome::Existed, executions::find_execution(door, key).await?.into()))
+            Ok((StartOutcome::Existed, views::execution(executions::find_execution(door, key).await?)))
         }
         AppendVerdict::Stored(Appended::Mismatch) => Err(start_mismatch(door, ready).await?),
         AppendVerdict::Stored(

@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use millstream_api::verdicts::{Verdict, Verdicts};
 use millstream_model::id::Name;
 use millstream_store::event_log::AppendRequest;
 
 use super::batch;
-use super::problem::ProblemDocument;
+use super::problem::problem_document;
 use super::start::{self, StartOutcome};
-use super::views::{BatchItemOut, ItemList};
 use crate::admission::StartCharge;
 use crate::auth::TenantCaller;
 use crate::refusal::{RefusalKind, RequestRefusal};
@@ -83,7 +83,7 @@ pub(super) async fn start_many(
     let mut verdicts = door.accept.submit_batch(items).await?.into_iter();
 
     let mut created = StatusCode::OK;
-    let mut concluded = Vec::with_capacity(prepared.len());
+    let mut items = Vec::with_capacity(prepared.len());
     for ready in prepared {
         let outcome = match ready {
             Err(problem) => Err(problem),
@@ -95,11 +95,7 @@ pub(super) async fn start_many(
         if let Ok((StartOutcome::Created, _)) = &outcome {
             created = StatusCode::CREATED;
         }
-        concluded.push(outcome);
+        items.push(Verdict::from(outcome.map(|(_, execution)| execution).map_err(problem_document)));
     }
-    let items = concluded.iter().map(|outcome| match outcome {
-        Ok((_, execution)) => BatchItemOut::Good(execution),
-        Err(problem) => BatchItemOut::Bad { problem: ProblemDocument::of(problem) },
-    });
-    Ok((created, Json(ItemList { items: items.collect() })).into_response())
+    Ok((created, Json(Verdicts { items })).into_response())
 }

@@ -16,15 +16,15 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
+use millstream_api::history::{ExecutionTransition, TailEnd, TailSseMessage};
 use millstream_model::id::{ExecutionKey, Seq};
 use millstream_model::permission::Permission;
 use millstream_model::problem::ValidationProblem as Fault;
-use millstream_model::status::ExecutionStatus;
-use serde::Serialize;
+use millstream_model::raw::RawJson;
 
 use super::executions;
 use super::route::Route;
-use super::views::TransitionOut;
+use super::views;
 use crate::admission::HeldPlace;
 use crate::auth::TenantCaller;
 use crate::http::query::QueryParams;
@@ -42,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
             .needs(Permission::ReadData)
             .query(&[("after", "SeqOrZero")])
             .headers(&["Last-Event-ID"])
-            .answer_in(200, "text/event-stream", "TailMessage", "A stream of `transition`, then `end`")
+            .returns_in::<TailSseMessage>(200, "text/event-stream", "A stream of `transition`, then `end`")
             .answer_in(204, "", "", "The execution has ended and the client has every transition")
             .problems(&[404]),
     ]
@@ -99,7 +99,7 @@ struct ExecutionTail {
     after: Seq,
     ear: ExecutionSubscription,
     pause: RereadPause,
-    waiting: VecDeque<TransitionOut>,
+    waiting: VecDeque<ExecutionTransition<RawJson>>,
     stage: TailStage,
     _permit: HeldPlace,
 }
@@ -110,12 +110,6 @@ enum TailStage {
     /// The last read found nothing new: wait for an announcement.
     Listening,
     Done,
-}
-
-#[derive(Serialize)]
-struct TailEnd {
-    status: ExecutionStatus,
-    seq: Seq,
 }
 
 impl ExecutionTail {
@@ -167,7 +161,7 @@ impl ExecutionTail {
         if let Some(last) = page.last() {
             self.after = last.transition.seq;
             self.pause.reset_backoff();
-            self.waiting = page.into_iter().map(TransitionOut::from).collect();
+            self.waiting = page.into_iter().map(views::transition).collect();
             return Ok(None);
         }
         self.stage = TailStage::Listening;
@@ -179,7 +173,7 @@ impl ExecutionTail {
                 Ok(None)
             }
             Some(view) if view.state.phase.is_ended() && self.after >= view.state.seq => {
-                Ok(Some(TailEnd { status: view.status, seq: view.state.seq }))
+                Ok(Some(TailEnd { status: view.status.into(), seq: view.state.seq.0 }))
             }
             // A transition was committed between the two reads.
             Some(view) if view.state.seq > self.after => {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
+use millstream_api::tasks::{TaskFailure, TaskReportOutcome, TaskResult, TaskResults, TaskSettled};
+use millstream_api::verdicts::{Verdict, Verdicts};
 use millstream_model::attempt::{ActionFailure, AttemptOutcome};
 use millstream_model::duration;
 use millstream_model::error_class::ErrorClass;
@@ -16,17 +17,16 @@ use millstream_model::raw::RawJson;
 
 use super::batch::split_json_array;
 use super::body::read_json_body;
-use super::problem::ProblemDocument;
+use super::problem::problem_document;
 use super::route::Route;
 use super::tasks::read_token;
-use super::views::{BatchItemOut, ItemList};
 use crate::auth::TenantCaller;
 use crate::http::fields::JsonFields;
 use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::tasks::held_tasks::{find_held_task, parse_task_key};
-use crate::tasks::outcome::{MAX_MESSAGE, MAX_RESULT, SettledTask, settle_task};
+use crate::tasks::outcome::{MAX_MESSAGE, MAX_RESULT, SettledTask, SettledTaskOutcome, settle_task};
 
 const BODY_BYTES: usize = 256 * 1024;
 
@@ -35,24 +35,23 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/tasks/{key}/complete", "complete_task", complete_task)
             .summary("Finish a task with its result")
             .needs(Permission::LeaseTasks)
-            .body("application/json", "TaskResult")
-            .answer(200, "TaskSettled", "Recorded")
+            .accepts::<TaskResult>()
+            .returns::<TaskSettled>(200, "Recorded")
             .problems(&[404, 409, 413, 415]),
         Route::post("/v1/tasks/complete", "complete_tasks", complete_tasks)
             .summary("Finish many tasks, each with its result")
             .needs(Permission::LeaseTasks)
-            .body("application/json", "TaskResultBatch")
-            .answer(
+            .accepts::<TaskResults>()
+            .returns::<Verdicts<TaskSettled>>(
                 200,
-                "TaskVerdicts",
                 "One verdict per item, in order; those without a problem are recorded",
             )
             .problems(&[413, 415]),
         Route::post("/v1/tasks/{key}/fail", "fail_task", fail_task)
             .summary("Fail an attempt at a task: retry it, fail the action, or open an incident")
             .needs(Permission::LeaseTasks)
-            .body("application/json", "TaskFailure")
-            .answer(200, "TaskSettled", "Recorded")
+            .accepts::<TaskFailure>()
+            .returns::<TaskSettled>(200, "Recorded")
             .problems(&[404, 409, 413, 415]),
     ]
 }
@@ -63,7 +62,7 @@ async fn complete_task(
     Path(key): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<SettledTask>, RequestRefusal> {
+) -> Result<Json<TaskSettled>, RequestRefusal> {
     params.finish_params()?;
     let (key, revision) = parse_task_key(&caller, &key)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
@@ -71,7 +70,7 @@ async fn complete_task(
     let (token, result) = (read_token(&mut fields), read_result(&mut fields));
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let held = find_held_task(&door.tasks, &key, revision, token).await?;
-    settle_task(&door.tasks, held, AttemptOutcome::Success { result }).await.map(Json)
+    settle_task(&door.tasks, held, AttemptOutcome::Success { result }).await.map(task_settled).map(Json)
 }
 
 /// Each item has its own verdict; the recorded ones share one commit, or a few.
@@ -80,7 +79,7 @@ async fn complete_tasks(
     caller: TenantCaller,
     params: QueryParams,
     request: Request,
-) -> Result<Response, RequestRefusal> {
+) -> Result<Json<Verdicts<TaskSettled>>, RequestRefusal> {
     params.finish_params()?;
     let limits = &door.options.limits;
     let body = read_json_body(&door, request, limits.batch_bytes).await?;
@@ -88,11 +87,8 @@ async fn complete_tasks(
     let verdicts =
         join_all(texts.iter().enumerate().map(|(at, text)| complete_batch_item(&door, &caller, at, text)))
             .await;
-    let items = verdicts.iter().map(|verdict| match verdict {
-        Ok(settled) => BatchItemOut::Good(settled),
-        Err(problem) => BatchItemOut::Bad { problem: ProblemDocument::of(problem) },
-    });
-    Ok(Json(ItemList { items: items.collect() }).into_response())
+    let items = verdicts.into_iter().map(|verdict| Verdict::from(verdict.map_err(problem_document)));
+    Ok(Json(Verdicts { items: items.collect() }))
 }
 
 async fn complete_batch_item(
@@ -100,14 +96,25 @@ async fn complete_batch_item(
     caller: &TenantCaller,
     at: usize,
     text: &str,
-) -> Result<SettledTask, RequestRefusal> {
+) -> Result<TaskSettled, RequestRefusal> {
     let mut fields = JsonFields::of(text, &format!("items[{at}]")).map_err(RequestRefusal::invalid)?;
     let key = fields.required_text("key").unwrap_or_default();
     let (token, result) = (read_token(&mut fields), read_result(&mut fields));
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let (key, revision) = parse_task_key(caller, &key)?;
     let held = find_held_task(&door.tasks, &key, revision, token).await?;
-    settle_task(&door.tasks, held, AttemptOutcome::Success { result }).await
+    settle_task(&door.tasks, held, AttemptOutcome::Success { result }).await.map(task_settled)
+}
+
+fn task_settled(settled: SettledTask) -> TaskSettled {
+    let outcome = match settled.outcome {
+        SettledTaskOutcome::Completed => TaskReportOutcome::Completed,
+        SettledTaskOutcome::Retried => TaskReportOutcome::Retried,
+        SettledTaskOutcome::Failed => TaskReportOutcome::Failed,
+        SettledTaskOutcome::Incident => TaskReportOutcome::Incident,
+        SettledTaskOutcome::Cancelled => TaskReportOutcome::Cancelled,
+    };
+    TaskSettled { outcome, event_status: settled.event_status.into() }
 }
 
 fn read_result(fields: &mut JsonFields<'_>) -> RawJson {
@@ -124,7 +131,7 @@ async fn fail_task(
     Path(key): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<SettledTask>, RequestRefusal> {
+) -> Result<Json<TaskSettled>, RequestRefusal> {
     params.finish_params()?;
     let (key, revision) = parse_task_key(&caller, &key)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
@@ -133,7 +140,7 @@ async fn fail_task(
     let attempt = read_failure(&mut fields);
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let held = find_held_task(&door.tasks, &key, revision, token).await?;
-    settle_task(&door.tasks, held, attempt).await.map(Json)
+    settle_task(&door.tasks, held, attempt).await.map(task_settled).map(Json)
 }
 
 /// `then` is retry (the default), fail or pause.

@@ -12,18 +12,18 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use millstream_api::tasks::{LeasedTask, LeasedTasks, TaskHeartbeat, TaskHeld, TaskLeaseQuery, TaskWhy};
 use millstream_model::action_queue::WorkerCapability;
 use millstream_model::duration;
-use millstream_model::id::{Epoch, ExecutionId, Name, WorkerId};
+use millstream_model::id::{Epoch, Name, WorkerId};
 use millstream_model::permission::Permission;
 use millstream_model::quota::CountedQuota;
 use millstream_model::raw::RawJson;
 use millstream_model::status::ActionStatus;
-use millstream_model::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeDemand};
-use serde::Serialize;
 
 use super::route::Route;
+use super::views::to_texts;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::http::body::read_json_body;
@@ -48,46 +48,21 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/tasks/lease", "lease_tasks", lease_tasks)
             .summary("Lease tasks of these types, waiting until some are available")
             .needs(Permission::LeaseTasks)
-            .body("application/json", "LeaseTasks")
-            .answer(200, "Tasks", "Tasks leased to this worker; empty when the wait timed out")
+            .accepts::<TaskLeaseQuery>()
+            .returns::<LeasedTasks>(200, "Tasks leased to this worker; empty when the wait timed out")
             .problems(&[413, 415]),
         Route::post("/v1/tasks/{key}/heartbeat", "heartbeat_task", heartbeat_task)
             .summary("Renew the lease of a task")
             .needs(Permission::LeaseTasks)
-            .body("application/json", "TaskHeartbeat")
-            .answer(200, "TaskHeld", "The lease is still held")
+            .accepts::<TaskHeartbeat>()
+            .returns::<TaskHeld>(200, "The lease is still held")
             .problems(&[404, 409, 413, 415]),
         Route::get("/v1/tasks/{key}/why", "why_task", explain_task)
             .summary("Explain why an action is not being performed, and list the connected workers")
             .needs(Permission::ReadData)
-            .answer(200, "TaskWhy", "The status of the action, in words")
+            .returns::<TaskWhy>(200, "The status of the action, in words")
             .problems(&[404]),
     ]
-}
-
-#[derive(Debug, Serialize)]
-struct TaskOut {
-    key: String,
-    token: Epoch,
-    #[serde(rename = "type")]
-    kind: Name,
-    labels: BTreeSet<Name>,
-    execution_id: ExecutionId,
-    action: Name,
-    attempt: i32,
-    /// The deadline of the attempt.
-    deadline: Timestamp,
-    /// When the lease expires without a heartbeat.
-    lease_until: Timestamp,
-    heartbeat_ms: Option<u64>,
-    input: RawJson,
-    /// The latest progress of the previous attempt.
-    progress: Option<RawJson>,
-}
-
-#[derive(Debug, Serialize)]
-struct LeasedTasksOut {
-    tasks: Vec<TaskOut>,
 }
 
 /// The parsed request of a worker.
@@ -104,7 +79,7 @@ async fn lease_tasks(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Json<LeasedTasksOut>, RequestRefusal> {
+) -> Result<Json<LeasedTasks<RawJson>>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let TaskLeaseRequest { worker, can, most, wait } = read_lease_request(&caller, body.json()?)?;
@@ -124,7 +99,7 @@ async fn lease_tasks(
             () = door.draining.cancelled() => None,
         };
         let Some((leased, undelivered)) = leased.filter(|(leased, _)| !leased.is_empty()) else {
-            return Ok(Json(LeasedTasksOut { tasks: Vec::new() }));
+            return Ok(Json(LeasedTasks { tasks: Vec::new() }));
         };
         let tasks = prepare_tasks(&door.tasks, leased, asked).await?;
         undelivered.mark_delivered();
@@ -133,25 +108,25 @@ async fn lease_tasks(
             continue;
         }
         drop(permit);
-        return Ok(Json(LeasedTasksOut { tasks: tasks.into_iter().map(view_task).collect() }));
+        return Ok(Json(LeasedTasks { tasks: tasks.into_iter().map(view_task).collect() }));
     }
 }
 
-fn view_task(task: ReadyTask) -> TaskOut {
+fn view_task(task: ReadyTask) -> LeasedTask<RawJson> {
     let ReadyTask { action, input, deadline } = task;
-    TaskOut {
+    LeasedTask {
         key: action.lease.key.with_revision(action.revision),
-        token: action.lease.epoch,
-        kind: input.kind,
-        labels: input.labels,
-        execution_id: action.lease.key.execution.execution.clone(),
-        action: action.lease.key.action.clone(),
+        token: action.lease.epoch.0,
+        kind: input.kind.to_string(),
+        labels: to_texts(input.labels),
+        execution_id: action.lease.key.execution.execution.to_string(),
+        action: action.lease.key.action.to_string(),
         attempt: action.attempt,
         deadline,
         lease_until: action.lease_until,
         heartbeat_ms: action.heartbeat.map(|length| u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
         input: input.input,
-        progress: action.progress,
+        progress: action.progress.unwrap_or_else(RawJson::null),
     }
 }
 
@@ -219,13 +194,6 @@ fn read_names(fields: &mut JsonFields<'_>, field: &'static str) -> Option<BTreeS
     Some(names)
 }
 
-#[derive(Debug, Serialize)]
-struct TaskLeaseOut {
-    lease_until: Timestamp,
-    /// The execution was cancelled: the worker may stop.
-    cancelled: bool,
-}
-
 async fn heartbeat_task(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
@@ -245,19 +213,10 @@ async fn heartbeat_task(
     match door.tasks.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
         LeasePulse::Held { until, wanted } => {
             let cancelled = wanted == OutcomeDemand::Cancelled;
-            Ok((StatusCode::OK, Json(TaskLeaseOut { lease_until: until, cancelled })).into_response())
+            Ok((StatusCode::OK, Json(TaskHeld { lease_until: until, cancelled })).into_response())
         }
         LeasePulse::Lost => Err(lease_lost(&door.tasks, &key, token).await),
     }
-}
-
-#[derive(Debug, Serialize)]
-struct TaskWhyOut {
-    key: String,
-    status: ActionStatus,
-    attempts: i32,
-    #[serde(flatten)]
-    why: TaskDiagnosis,
 }
 
 async fn explain_task(
@@ -265,7 +224,7 @@ async fn explain_task(
     caller: TenantCaller,
     Path(key): Path<String>,
     params: QueryParams,
-) -> Result<Json<TaskWhyOut>, RequestRefusal> {
+) -> Result<Json<TaskWhy>, RequestRefusal> {
     params.finish_params()?;
     let (key, _) = parse_task_key(&caller, &key)?;
     let view = find_task(&door.tasks, &key).await?;
@@ -278,9 +237,9 @@ async fn explain_task(
         false => None,
     };
     let shown = view.key.with_revision(view.revision);
-    let (status, attempts) = (view.status, view.attempts);
-    let why = diagnose_task(&view, external, engine, at_quota, now);
-    Ok(Json(TaskWhyOut { key: shown, status, attempts, why }))
+    let (status, attempts) = (view.status.into(), view.attempts);
+    let TaskDiagnosis { reason, connected } = diagnose_task(&view, external, engine, at_quota, now);
+    Ok(Json(TaskWhy { key: shown, status, attempts, reason, connected }))
 }
 
 pub(super) fn read_token(fields: &mut JsonFields<'_>) -> Epoch {

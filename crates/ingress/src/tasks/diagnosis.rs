@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use millstream_api::tasks::ConnectedWorker;
 use millstream_model::action_queue::{QueueParts, TaskMismatch, WorkerCapability};
 use millstream_model::attempt::ActionFailure;
 use millstream_model::error_class::ErrorClass;
@@ -12,26 +13,12 @@ use millstream_model::time::Timestamp;
 use millstream_store::task_board::ExternalWorkerView;
 use millstream_store::views::ActionRecord;
 use millstream_store::worker_store::WorkerRecord;
-use serde::Serialize;
 
 /// The reason, in words, and all connected workers.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct TaskDiagnosis {
     pub(crate) reason: String,
     pub(crate) connected: Vec<ConnectedWorker>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct ConnectedWorker {
-    worker: String,
-    /// Of an external worker.
-    types: BTreeSet<Name>,
-    labels: BTreeSet<Name>,
-    /// Of a worker of the engine.
-    functions: Vec<Name>,
-    seen_at: Timestamp,
-    /// Why this worker cannot take it; `None` when it can.
-    missing: Option<String>,
 }
 
 pub(crate) fn diagnose_task(
@@ -79,8 +66,8 @@ fn external_candidate(found: ExternalWorkerView, kind: &Name, labels: &BTreeSet<
     };
     ConnectedWorker {
         worker: presence.name,
-        types: can.kinds,
-        labels: can.labels,
+        types: name_texts(can.kinds),
+        labels: name_texts(can.labels),
         functions: Vec::new(),
         seen_at: found.seen_at,
         missing,
@@ -93,9 +80,9 @@ fn engine_candidate(found: WorkerRecord, function: Option<&Name>) -> ConnectedWo
         .map(|function| format!("has no function {:?}", function.as_str()));
     ConnectedWorker {
         worker: found.beat.worker.to_string(),
-        types: BTreeSet::new(),
-        labels: BTreeSet::new(),
-        functions: found.beat.calls,
+        types: Vec::new(),
+        labels: Vec::new(),
+        functions: name_texts(found.beat.calls),
         seen_at: found.seen_at,
         missing,
     }
@@ -157,6 +144,10 @@ fn why_not_taken(view: &ActionRecord, connected: &[ConnectedWorker]) -> String {
         (1, _) => "it is ready, and one connected worker can take it: it may be busy".to_owned(),
         (able, _) => format!("it is ready, and {able} connected workers can take it: they may be busy"),
     }
+}
+
+fn name_texts(names: impl IntoIterator<Item = Name>) -> Vec<String> {
+    names.into_iter().map(|name| name.to_string()).collect()
 }
 
 fn join_words<'a>(words: impl Iterator<Item = &'a str>) -> String {

@@ -8,7 +8,6 @@ use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::outcome::{self, ActionAttempt};
 use millstream_workflow::action::{self, ActionConclusion, FailureConsequence};
 use millstream_workflow::schedule;
-use serde::Serialize;
 
 use super::TaskDeps;
 use super::handed_out_tasks::HeldTask;
@@ -19,7 +18,7 @@ use crate::refusal::RequestRefusal;
 pub(crate) const MAX_RESULT: usize = 192 * 1024;
 pub(crate) const MAX_MESSAGE: usize = 4 * 1024;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct SettledTask {
     /// The outcome of the task.
     pub(crate) outcome: SettledTaskOutcome,
@@ -27,8 +26,7 @@ pub(crate) struct SettledTask {
     pub(crate) event_status: EventStatus,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum SettledTaskOutcome {
     Completed,
     /// The action will be retried.

@@ -147,7 +147,7 @@ async fn task_result_batch_has_verdicts() {
         "{verdicts}"
     );
     let document = bench.get("/openapi.json").await.json();
-    assert_eq!(mismatches(&document, "TaskVerdicts", &verdicts), [""; 0]);
+    assert_eq!(mismatches(&document, "TaskSettledVerdicts", &verdicts), [""; 0]);
     let again = bench.post("/v1/tasks/complete", &json!([item(&tasks[0])])).await.json();
     assert_eq!(again["items"][0]["problem"]["status"], 409, "{again}");
 }

@@ -1,11 +1,11 @@
 //! Definitions: stored, read, listed.
 
+use millstream_api::definitions::{DefinitionSource, DefinitionVersion};
 use serde::Serialize;
 
 use super::connect::Client;
 use super::json;
 use super::listing::PagedList;
-use super::responses::{DefinitionSource, DefinitionVersion};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 use crate::client_error::ClientError;
 

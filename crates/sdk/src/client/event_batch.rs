@@ -1,14 +1,14 @@
 //! Batches of events: one JSON document per line, with a result for each.
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use millstream_api::events::{AcceptedEvent, EventLine};
+use millstream_api::verdicts::{Verdict, Verdicts};
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::connect::Client;
 use super::json::{self, JsonText};
-use super::responses::AcceptedEvent;
 use super::transport::{ApiRequest, RepeatPolicy};
-use crate::client_error::{ClientError, ServerProblem};
+use crate::client_error::ClientError;
 
 /// The server's limits per request, with a margin.
 const MOST_ITEMS: usize = 1_000;
@@ -23,34 +23,11 @@ pub struct NewEvent {
     key: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct BatchLine<'a> {
-    execution_id: &'a str,
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a RawValue>,
-    idempotency_key: &'a str,
-}
-
-/// An item of a batch's answer.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum BatchVerdict<T> {
-    Bad { problem: Box<ServerProblem> },
-    Good(T),
-}
-
-#[derive(Debug, Deserialize)]
-struct EventBatchAnswer {
-    items: Vec<BatchVerdict<AcceptedEvent>>,
-}
-
-impl<T> BatchVerdict<T> {
-    pub(crate) fn into_result(self) -> Result<T, ClientError> {
-        match self {
-            Self::Bad { problem } => Err(ClientError::Refused(problem)),
-            Self::Good(good) => Ok(good),
-        }
+/// The result of an item of a batch.
+pub(crate) fn result_of_verdict<T>(verdict: Verdict<T>) -> Result<T, ClientError> {
+    match verdict {
+        Verdict::Done(done) => Ok(done),
+        Verdict::Refused { problem } => Err(ClientError::Refused(Box::new((*problem).into()))),
     }
 }
 
@@ -74,11 +51,11 @@ impl NewEvent {
 
     fn batch_line(&self) -> Result<Vec<u8>, ClientError> {
         let key = self.key.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
-        json::json_body(&BatchLine {
-            execution_id: &self.execution,
-            name: &self.name,
+        json::json_body(&EventLine {
+            execution_id: self.execution.clone(),
+            name: self.name.clone(),
             payload: json::get(self.payload.as_ref())?,
-            idempotency_key: &key,
+            idempotency_key: Some(key),
         })
     }
 }
@@ -96,8 +73,8 @@ impl Client {
         for body in batch_bodies(events)? {
             let ask =
                 ApiRequest::post("/v1/events", RepeatPolicy::Always).with_body("application/x-ndjson", body);
-            let told: EventBatchAnswer = self.send_request(&ask).await?.json()?;
-            verdicts.extend(told.items.into_iter().map(BatchVerdict::into_result));
+            let answer: Verdicts<AcceptedEvent> = self.send_request(&ask).await?.json()?;
+            verdicts.extend(answer.items.into_iter().map(result_of_verdict));
         }
         Ok(verdicts)
     }

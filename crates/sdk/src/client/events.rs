@@ -3,12 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use serde::Serialize;
+use millstream_api::events::{AcceptedEvent, Event, EventStatus};
+use millstream_api::reason::Reason;
 
 use super::connect::Client;
 use super::json;
 use super::listing::{PagedList, PagedStream};
-use super::responses::{AcceptedEvent, Event, EventStatus};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 use crate::client_error::ClientError;
 
@@ -17,15 +17,9 @@ use crate::client_error::ClientError;
 #[derive(Debug)]
 pub struct EventList(PagedList<Event>);
 
-#[derive(Debug, Serialize)]
-struct ReasonBody<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-}
-
 /// The body of a request with an optional reason.
 pub(crate) fn reason_body(reason: Option<&str>) -> Result<Vec<u8>, ClientError> {
-    json::json_body(&ReasonBody { reason })
+    json::json_body(&Reason { reason: reason.map(str::to_owned) })
 }
 
 impl Client {

@@ -4,14 +4,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use millstream_api::actions::ActionView;
+use millstream_api::executions::{Execution, ExecutionStatus};
+use millstream_api::history::{ExecutionTransition, Timer};
+use millstream_model::time::Timestamp;
 use tokio::time::Instant;
 
 use super::connect::Client;
 use super::listing::{PagedList, PagedStream};
-use super::responses::{ActionView, Execution, ExecutionStatus, ExecutionTransition, Timer};
 use super::transport::{ApiRequest, path_segment};
 use crate::client_error::ClientError;
-use millstream_model::time::Timestamp;
 
 /// A list of executions, newest first. Set filters, then [`stream`](ExecutionList::stream) it or await all of
 /// them.

@@ -3,134 +3,23 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use millstream_model::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use millstream_api::incidents::{
+    GroupDecision, GroupResolved, Incident, IncidentDetail, IncidentEnding, IncidentGroup, IncidentResolved,
+    IncidentRetry, IncidentSkip,
+};
+use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::connect::Client;
-use super::events::reason_body;
 use super::json::{self, JsonText};
 use super::listing::{PagedList, PagedStream};
-use super::responses::ActionStatus;
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 use crate::client_error::ClientError;
-
-/// A failure that an operator has to resolve. An execution with an open incident is paused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Incident {
-    pub incident_id: String,
-    pub execution_id: String,
-    pub definition: String,
-    pub version: i32,
-    pub event_id: String,
-    /// Absent if the event itself could not be decided.
-    pub action: Option<String>,
-    /// The transition of the action.
-    pub seq: Option<i64>,
-    /// The error class: one of the engine (`network`, `timeout`, `status`, …) or of your own code.
-    pub class: String,
-    /// Groups incidents of the same cause: definition, action and class.
-    pub fingerprint: String,
-    pub reason: String,
-    pub opened_at: Timestamp,
-    /// Absent while it is open.
-    pub resolved: Option<IncidentVerdict>,
-}
-
-impl Incident {
-    pub const fn is_open(&self) -> bool {
-        self.resolved.is_none()
-    }
-}
-
-/// The decision about an incident, its author and the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct IncidentVerdict {
-    /// `retry`, `retry_with_input`, `skip`, `fail`, `cancel` or `ended`.
-    pub resolution: String,
-    pub actor: Option<String>,
-    pub reason: Option<String>,
-    pub at: Timestamp,
-}
-
-/// An incident with the current state of its action. That part is `None` for an event that could not be
-/// decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct IncidentDetail {
-    #[serde(flatten)]
-    pub incident: Incident,
-    /// The idempotency key of its attempts.
-    pub key: Option<String>,
-    /// How often an operator gave it another input.
-    pub revision: Option<i32>,
-    pub action_status: Option<ActionStatus>,
-    pub attempts: Option<i32>,
-    /// The input without secrets: edit it and pass it to [`Client::retry_incident_with_input`].
-    pub input: Option<Value>,
-    pub error: Option<Value>,
-    pub progress: Option<Value>,
-}
-
-/// Open incidents of the same cause.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct IncidentGroup {
-    pub fingerprint: String,
-    pub definition: String,
-    pub action: Option<String>,
-    pub class: String,
-    pub count: u64,
-    pub first_seen: Timestamp,
-    pub last_seen: Timestamp,
-    /// The newest incident of the group.
-    pub sample: Incident,
-}
-
-/// A recorded decision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct IncidentResolved {
-    pub incident_id: String,
-    pub execution_id: String,
-    pub resolution: String,
-    /// For a retry: the idempotency key of the next attempts.
-    #[serde(default)]
-    pub key: Option<String>,
-}
-
-/// Effect of a decision about a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct GroupResolved {
-    /// Number of incidents resolved by this call.
-    pub resolved: u64,
-    /// Number of incidents open now, including those that failed again meanwhile.
-    pub remaining: u64,
-}
 
 /// A list of incidents, newest first. Set filters, then [`stream`](IncidentList::stream) it or await all of
 /// them.
 #[derive(Debug)]
 pub struct IncidentList(PagedList<Incident>);
-
-#[derive(Debug, Serialize)]
-struct RetryWithInputBody<'a> {
-    input: &'a RawValue,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-}
-
-#[derive(Debug, Serialize)]
-struct SkipBody<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-}
 
 /// Decisions need a key with the role `admin`. They are not repeated when an answer is lost, because the
 /// server would refuse the repetition. Reasons are recorded with the author of the decision.
@@ -158,7 +47,8 @@ impl Client {
         incident_id: &str,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        self.decide_incident(incident_id, "retry", reason_body(why)?).await
+        let body = IncidentRetry::<Value> { input: None, reason: why.map(str::to_owned) };
+        self.decide_incident(incident_id, "retry", &body).await
     }
 
     /// Retries the action with another input, which is a new unit of work under a new key. Pass the whole
@@ -170,8 +60,8 @@ impl Client {
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
         let input = JsonText::of_value(input);
-        let body = json::json_body(&RetryWithInputBody { input: input.get()?, reason: why })?;
-        self.decide_incident(incident_id, "retry", body).await
+        let body = IncidentRetry { input: Some(input.get()?), reason: why.map(str::to_owned) };
+        self.decide_incident(incident_id, "retry", &body).await
     }
 
     /// Continues as if the action had succeeded with this result.
@@ -182,8 +72,8 @@ impl Client {
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
         let result = JsonText::of_value(result);
-        let body = json::json_body(&SkipBody { result: Some(result.get()?), reason: why })?;
-        self.decide_incident(incident_id, "skip", body).await
+        let body = IncidentSkip { result: Some(result.get()?), reason: why.map(str::to_owned) };
+        self.decide_incident(incident_id, "skip", &body).await
     }
 
     /// Continues without an event that could not be decided: it is rejected.
@@ -192,8 +82,8 @@ impl Client {
         incident_id: &str,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        let body = json::json_body(&SkipBody { result: None, reason: why })?;
-        self.decide_incident(incident_id, "skip", body).await
+        let body = IncidentSkip::<Value> { result: None, reason: why.map(str::to_owned) };
+        self.decide_incident(incident_id, "skip", &body).await
     }
 
     /// Ends the execution as failed.
@@ -202,7 +92,8 @@ impl Client {
         incident_id: &str,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        self.decide_incident(incident_id, "fail", reason_body(why)?).await
+        let body = IncidentEnding { reason: why.map(str::to_owned) };
+        self.decide_incident(incident_id, "fail", &body).await
     }
 
     /// Ends the execution as cancelled.
@@ -211,7 +102,8 @@ impl Client {
         incident_id: &str,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        self.decide_incident(incident_id, "cancel", reason_body(why)?).await
+        let body = IncidentEnding { reason: why.map(str::to_owned) };
+        self.decide_incident(incident_id, "cancel", &body).await
     }
 
     /// Retries all incidents of a group, at most 10,000 per call.
@@ -245,12 +137,14 @@ impl Client {
         &self,
         id: &str,
         word: &str,
-        body: Vec<u8>,
+        body: &impl Serialize,
     ) -> Result<IncidentResolved, ClientError> {
         let path = format!("/v1/incidents/{}/{word}", path_segment(id));
-        self.send_request(&ApiRequest::post(path, RepeatPolicy::IfNothingHappened).with_json(body))
-            .await?
-            .json()
+        self.send_request(
+            &ApiRequest::post(path, RepeatPolicy::IfNothingHappened).with_json(json::json_body(body)?),
+        )
+        .await?
+        .json()
     }
 
     async fn decide_group(
@@ -260,8 +154,9 @@ impl Client {
         why: Option<&str>,
     ) -> Result<GroupResolved, ClientError> {
         let path = format!("/v1/incidents/groups/{}/{word}", path_segment(fingerprint));
+        let body = GroupDecision { reason: why.map(str::to_owned), limit: None };
         self.send_request(
-            &ApiRequest::post(path, RepeatPolicy::IfNothingHappened).with_json(reason_body(why)?),
+            &ApiRequest::post(path, RepeatPolicy::IfNothingHappened).with_json(json::json_body(&body)?),
         )
         .await?
         .json()

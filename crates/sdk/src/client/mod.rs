@@ -40,8 +40,9 @@ mod tail;
 mod tasks;
 mod transport;
 
-pub use crate::client_error::{ClientError, RequestFault, ServerProblem};
+pub use crate::client_error::{ClientError, ServerProblem};
 pub use assignments::{NextWork, WorkAssignmentList};
+pub use crate::client_error::{ClientError, ServerProblem};
 pub use connect::{Client, ClientBuilder};
 pub use event_batch::NewEvent;
 pub use events::EventList;
@@ -99,12 +100,31 @@ pub use responses::{
     AcceptedEvent, ActionStatus, ActionView, DefinitionSource, DefinitionVersion, Event, EventStatus,
     Execution, ExecutionStatus, ExecutionTransition, ParentAction, SignalStatus, Timer,
 };
+pub use incidents::IncidentList;
+pub use listing::{PagedList, PagedStream};
+pub use millstream_api::actions::{ActionStatus, ActionView};
+pub use millstream_api::definitions::{DefinitionSource, DefinitionVersion};
+pub use millstream_api::events::{AcceptedEvent, Event, EventStatus};
+pub use millstream_api::executions::{Execution, ExecutionStatus, ParentAction};
+pub use millstream_api::history::{ExecutionTransition, Timer, TransitionGraphChange, TransitionNodeChange};
+pub use millstream_api::incidents::{
+    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolution, IncidentResolved,
+    IncidentStatus, IncidentVerdict,
+};
+pub use millstream_api::problem::{Problem, RequestFault};
+pub use millstream_api::signals::{DeliveredSignal, Signal, SignalAccepted, SignalStatus, WaitingSignal};
+pub use millstream_api::status::{DependencyStatus, Health, Readiness, WorkerView};
+pub use millstream_api::tasks::{
+    AfterTaskFailure, ConnectedWorker, LeasedTask, TaskFailure, TaskHeld, TaskLeaseQuery, TaskReportOutcome,
+    TaskSettled, TaskWait, TaskWhy,
+};
+pub use millstream_model::time::Timestamp;
+pub use people::{AssignmentStatus, NextWork, WorkAssignment, WorkForPerson};
 pub use retry::ClientRetry;
 pub use run_acts::RunAct;
 pub use run_watch::RunAssignmentStream;
 pub use runs::RunList;
 pub use send::{CancelExecution, SendEvent, SendOutcome};
-pub use signals::{SendSignal, Signal, SignalAccepted};
+pub use signals::SendSignal;
 pub use start::{NewExecution, StartExecution};
 pub use tail::TransitionStream;
-pub use tasks::{AfterTaskFailure, LeasedTask, TaskHeld, TaskLeaseQuery};

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use millstream_api::events::{AcceptedEvent, Event, EventStatus, EventToPost};
 use serde::Serialize;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -13,7 +13,6 @@ use super::connect::Client;
 use super::events::reason_body;
 use super::executions::execution_path;
 use super::json::{self, JsonText};
-use super::responses::{AcceptedEvent, Event, EventStatus};
 use super::transport::{ApiRequest, RepeatPolicy};
 use crate::client_error::ClientError;
 
@@ -75,13 +74,6 @@ enum SendWait {
     Unsaid,
     Never,
     For(Duration),
-}
-
-#[derive(Debug, Serialize)]
-struct SendEventBody<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a RawValue>,
 }
 
 impl Client {
@@ -168,7 +160,7 @@ impl IntoFuture for SendEvent {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let body = SendEventBody { name: &self.name, payload: json::get(self.payload.as_ref())? };
+            let body = EventToPost { name: self.name, payload: json::get(self.payload.as_ref())? };
             let mut ask = ApiRequest::post(execution_path(&self.execution, "/events"), RepeatPolicy::Always)
                 .with_json(json::json_body(&body)?);
             if self.check == StateCheck::State {

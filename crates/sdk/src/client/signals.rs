@@ -4,16 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use millstream_api::signals::{NewSignal, Signal, SignalAccepted};
 use millstream_model::duration;
-use millstream_model::time::Timestamp;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::connect::Client;
 use super::json::{self, JsonText};
-use super::responses::{EventStatus, SignalStatus};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 use crate::client_error::ClientError;
 
@@ -28,56 +25,6 @@ pub struct SendSignal {
     definition: Option<String>,
     wait_for: Option<Duration>,
     key: Option<String>,
-}
-
-/// A durable signal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SignalAccepted {
-    /// Also the id of its event after delivery.
-    pub signal_id: String,
-    pub status: SignalStatus,
-    /// The receiving execution, after delivery.
-    #[serde(default)]
-    pub execution_id: Option<String>,
-}
-
-/// A signal with its outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Signal {
-    pub signal_id: String,
-    pub status: SignalStatus,
-    pub name: String,
-    pub payload: Value,
-    pub actor: Option<String>,
-    pub created_at: Timestamp,
-    /// Before delivery: the awaited correlation.
-    #[serde(default)]
-    pub correlation: Option<String>,
-    #[serde(default)]
-    pub definition: Option<String>,
-    #[serde(default)]
-    pub expires_at: Option<Timestamp>,
-    /// After delivery: its event.
-    #[serde(default)]
-    pub event_id: Option<String>,
-    #[serde(default)]
-    pub execution_id: Option<String>,
-    #[serde(default)]
-    pub event_status: Option<EventStatus>,
-}
-
-#[derive(Debug, Serialize)]
-struct SendSignalBody<'a> {
-    correlation: &'a str,
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    definition: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wait_for: Option<String>,
 }
 
 impl Client {
@@ -134,11 +81,11 @@ impl IntoFuture for SendSignal {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let body = SendSignalBody {
-                correlation: &self.correlation,
-                name: &self.name,
+            let body = NewSignal {
+                correlation: self.correlation,
+                name: self.name,
                 payload: json::get(self.payload.as_ref())?,
-                definition: self.definition.as_deref(),
+                definition: self.definition,
                 wait_for: self.wait_for.map(duration::format_duration),
             };
             let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());

@@ -4,14 +4,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use millstream_api::events::EventToPost;
+use millstream_api::executions::{Execution, ExecutionToStart, ExecutionsToStart};
+use millstream_api::verdicts::Verdicts;
+use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::connect::Client;
-use super::event_batch::BatchVerdict;
+use super::event_batch::result_of_verdict;
 use super::json::{self, JsonText};
-use super::responses::Execution;
 use super::send::prefer_wait;
 use super::transport::{ApiRequest, RepeatPolicy};
 use crate::client_error::ClientError;
@@ -36,30 +38,6 @@ pub struct StartExecution {
     client: Client,
     new: NewExecution,
     wait: Option<Duration>,
-}
-
-#[derive(Debug, Serialize)]
-struct StartExecutionBody<'a> {
-    definition: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<i32>,
-    execution_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    events: Vec<FirstEvent<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct FirstEvent<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a RawValue>,
-}
-
-#[derive(Debug, Deserialize)]
-struct StartBatchAnswer {
-    items: Vec<BatchVerdict<Execution>>,
 }
 
 impl NewExecution {
@@ -104,17 +82,18 @@ impl NewExecution {
         self
     }
 
-    fn request_body<'a>(&'a self) -> Result<StartExecutionBody<'a>, ClientError> {
+    fn request_body<'a>(&'a self) -> Result<ExecutionToStart<&'a RawValue>, ClientError> {
         let first = |(name, payload): &'a (String, Option<JsonText>)| match json::get(payload.as_ref()) {
-            Ok(payload) => Ok(FirstEvent { name, payload }),
+            Ok(payload) => Ok(EventToPost { name: name.clone(), payload }),
             Err(error) => Err(ClientError::Unsendable(format!("the payload of {name:?}: {error}"))),
         };
-        Ok(StartExecutionBody {
-            definition: &self.definition,
+        let events = self.events.iter().map(first).collect::<Result<Vec<_>, _>>()?;
+        Ok(ExecutionToStart {
+            definition: self.definition.clone(),
             version: self.version,
-            execution_id: self.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
+            execution_id: Some(self.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string())),
             input: json::get(self.input.as_ref())?,
-            events: self.events.iter().map(first).collect::<Result<_, _>>()?,
+            events: Some(events).filter(|events| !events.is_empty()),
         })
     }
 }
@@ -144,10 +123,10 @@ impl Client {
         let mut verdicts = Vec::with_capacity(starts.len());
         for some in starts.chunks(MOST) {
             let bodies = some.iter().map(NewExecution::request_body).collect::<Result<Vec<_>, _>>()?;
-            let ask =
-                ApiRequest::post("/v1/executions", RepeatPolicy::Always).with_json(json::json_body(&bodies)?);
-            let told: StartBatchAnswer = self.send_request(&ask).await?.json()?;
-            verdicts.extend(told.items.into_iter().map(BatchVerdict::into_result));
+            let body = json::json_body(&ExecutionsToStart::Many(bodies))?;
+            let ask = ApiRequest::post("/v1/executions", RepeatPolicy::Always).with_json(body);
+            let answer: Verdicts<Execution> = self.send_request(&ask).await?.json()?;
+            verdicts.extend(answer.items.into_iter().map(result_of_verdict));
         }
         Ok(verdicts)
     }

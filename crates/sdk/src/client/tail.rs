@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
+use millstream_api::history::ExecutionTransition;
 
 use super::connect::Client;
 use super::event_stream::FollowedStream;
 use super::executions::execution_path;
-use super::responses::ExecutionTransition;
 use crate::client_error::ClientError;
 
 /// The transitions of an execution as they are committed, until its end, over any number of connections: none

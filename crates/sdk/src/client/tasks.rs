@@ -2,135 +2,38 @@
 
 use std::time::Duration;
 
-use millstream_model::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use millstream_api::tasks::{
+    AfterTaskFailure, LeasedTask, LeasedTasks, TaskFailure, TaskHeartbeat, TaskHeld, TaskLeaseQuery,
+    TaskResult, TaskResultItem, TaskResults, TaskSettled, TaskWait, TaskWhy,
+};
+use millstream_api::verdicts::Verdicts;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::connect::Client;
+use super::event_batch::result_of_verdict;
 use super::json::{self, JsonText};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 use crate::client_error::ClientError;
 
-/// Request for tasks: the worker's types and labels.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct TaskLeaseQuery {
-    types: Vec<String>,
-    labels: Vec<String>,
-    max: usize,
-    wait: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<String>,
-}
-
-/// A task leased by this worker.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct LeasedTask {
-    /// The same for every attempt with the same input.
-    pub key: String,
-    /// Fencing token, part of every call about the task; invalid once the lease has passed on.
-    pub token: i64,
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub labels: Vec<String>,
-    pub execution_id: String,
-    pub action: String,
-    pub attempt: i32,
-    /// Deadline of the attempt.
-    pub deadline: Timestamp,
-    /// End of the lease without a heartbeat.
-    pub lease_until: Timestamp,
-    /// Required heartbeat period, if any.
-    pub heartbeat_ms: Option<u64>,
-    pub input: Value,
-    /// The last progress of the previous attempt.
-    pub progress: Value,
-}
-
-/// The server's answer to a heartbeat.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct TaskHeld {
-    pub lease_until: Timestamp,
-    /// The outcome is no longer needed: the worker may stop.
-    pub cancelled: bool,
-}
-
-/// Consequence of a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AfterTaskFailure {
-    /// Another attempt, as the definition's `retry` allows.
-    Retry,
-    /// Permanent failure.
-    Fail,
-    /// An operator decides.
-    Pause,
-}
-
-#[derive(Serialize)]
-struct TaskReportBody<'a> {
-    token: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    then: Option<AfterTaskFailure>,
-}
-
-impl TaskReportBody<'_> {
-    fn of_task(task: &LeasedTask) -> Self {
-        Self { token: task.token, progress: None, result: None, message: None, then: None }
-    }
-}
-
-impl TaskLeaseQuery {
-    /// One task of one of these types, without waiting.
-    pub fn of<T: Into<String>>(types: impl IntoIterator<Item = T>) -> Self {
-        let types = types.into_iter().map(Into::into).collect();
-        Self { types, labels: Vec::new(), max: 1, wait: 0, worker: None }
-    }
-
-    /// Labels of the worker; tasks that require other labels are not leased to it.
-    pub fn labels<T: Into<String>>(mut self, labels: impl IntoIterator<Item = T>) -> Self {
-        self.labels = labels.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Maximum number of tasks, at most 256.
-    pub fn max(mut self, tasks: usize) -> Self {
-        self.max = tasks;
-        self
-    }
-
-    /// Long poll: how long the server waits for a task, at most a minute.
-    pub fn wait(mut self, longest: Duration) -> Self {
-        self.wait = longest.as_secs().min(60);
-        self
-    }
-
-    /// Display name of the worker.
-    pub fn worker(mut self, name: impl Into<String>) -> Self {
-        self.worker = Some(name.into());
-        self
-    }
-}
+/// The server's limit of results per request.
+const MOST_RESULTS: usize = 1_000;
 
 impl Client {
     /// Leases tasks; an empty list after a timeout. A lease whose answer is lost runs out by itself.
     pub async fn lease_tasks(&self, wish: &TaskLeaseQuery) -> Result<Vec<LeasedTask>, ClientError> {
-        #[derive(Deserialize)]
-        struct LeasedTaskList {
-            tasks: Vec<LeasedTask>,
-        }
+        let wait = match &wish.wait {
+            Some(TaskWait::Seconds(seconds)) => Duration::from_secs(*seconds),
+            // The longest wait of the server.
+            Some(TaskWait::Duration(_)) => Duration::from_secs(60),
+            None => Duration::ZERO,
+        };
         let ask = ApiRequest::post("/v1/tasks/lease", RepeatPolicy::IfNothingHappened)
             .with_json(json::json_body(wish)?)
-            .with_server_wait(Duration::from_secs(wish.wait));
-        Ok(self.send_request(&ask).await?.json::<LeasedTaskList>()?.tasks)
+            .with_server_wait(wait);
+        Ok(self.send_request(&ask).await?.json::<LeasedTasks>()?.tasks)
     }
 
     /// Sends a heartbeat for a task; `progress` is stored for the next attempt.
@@ -141,15 +44,38 @@ impl Client {
     ) -> Result<TaskHeld, ClientError> {
         let progress = progress.map(JsonText::of_value);
         let progress = json::get(progress.as_ref())?;
-        let word = TaskReportBody { progress, ..TaskReportBody::of_task(task) };
-        self.send_task_report(task, "heartbeat", &word, RepeatPolicy::Always).await?.json()
+        let body = TaskHeartbeat { token: task.token, progress };
+        self.send_task_report(task, "heartbeat", &body, RepeatPolicy::Always).await
     }
 
     /// Completes a task. 409 when the lease has passed on.
-    pub async fn complete_task(&self, task: &LeasedTask, result: impl Serialize) -> Result<(), ClientError> {
+    pub async fn complete_task(
+        &self,
+        task: &LeasedTask,
+        result: impl Serialize,
+    ) -> Result<TaskSettled, ClientError> {
         let result = JsonText::of_value(&result);
-        let word = TaskReportBody { result: Some(result.get()?), ..TaskReportBody::of_task(task) };
-        self.send_task_report(task, "complete", &word, RepeatPolicy::IfNothingHappened).await.map(|_| ())
+        let body = TaskResult { token: task.token, result: Some(result.get()?) };
+        self.send_task_report(task, "complete", &body, RepeatPolicy::IfNothingHappened).await
+    }
+
+    /// Completes many tasks, each with its result, a thousand per request, and returns a result for each, in
+    /// order.
+    pub async fn complete_tasks<R: Serialize>(
+        &self,
+        results: impl IntoIterator<Item = (&LeasedTask, R)>,
+    ) -> Result<Vec<Result<TaskSettled, ClientError>>, ClientError> {
+        let results: Vec<_> =
+            results.into_iter().map(|(task, result)| (task, JsonText::of_value(&result))).collect();
+        let mut verdicts = Vec::with_capacity(results.len());
+        for some in results.chunks(MOST_RESULTS) {
+            let body = TaskResults(some.iter().map(result_item).collect::<Result<_, _>>()?);
+            let ask = ApiRequest::post("/v1/tasks/complete", RepeatPolicy::IfNothingHappened)
+                .with_json(json::json_body(&body)?);
+            let answer: Verdicts<TaskSettled> = self.send_request(&ask).await?.json()?;
+            verdicts.extend(answer.items.into_iter().map(result_of_verdict));
+        }
+        Ok(verdicts)
     }
 
     /// Fails an attempt.
@@ -158,26 +84,46 @@ impl Client {
         task: &LeasedTask,
         message: &str,
         then: AfterTaskFailure,
-    ) -> Result<(), ClientError> {
-        let word =
-            TaskReportBody { message: Some(message), then: Some(then), ..TaskReportBody::of_task(task) };
-        self.send_task_report(task, "fail", &word, RepeatPolicy::IfNothingHappened).await.map(|_| ())
+    ) -> Result<TaskSettled, ClientError> {
+        let body = TaskFailure {
+            token: task.token,
+            message: message.to_owned(),
+            class: None,
+            then: Some(then),
+            retry_after: None,
+        };
+        self.report_task_failure(task, &body).await
     }
 
-    /// Explains why an action is not being performed, and which workers are connected, as reported by the
-    /// server.
-    pub async fn why(&self, key: &str) -> Result<Value, ClientError> {
+    /// Fails an attempt, with the class of the error or the delay before the next attempt. The token of the
+    /// failure is that of the task.
+    pub async fn report_task_failure(
+        &self,
+        task: &LeasedTask,
+        failure: &TaskFailure,
+    ) -> Result<TaskSettled, ClientError> {
+        self.send_task_report(task, "fail", failure, RepeatPolicy::IfNothingHappened).await
+    }
+
+    /// Explains why an action is not being performed, and which workers are connected.
+    pub async fn why(&self, key: &str) -> Result<TaskWhy, ClientError> {
         self.send_request(&ApiRequest::get(format!("/v1/tasks/{}/why", path_segment(key)))).await?.json()
     }
 
-    async fn send_task_report(
+    async fn send_task_report<T: DeserializeOwned>(
         &self,
         task: &LeasedTask,
         act: &str,
-        word: &TaskReportBody<'_>,
+        body: &impl Serialize,
         repeat: RepeatPolicy,
-    ) -> Result<super::transport::ApiResponse, ClientError> {
+    ) -> Result<T, ClientError> {
         let path = format!("/v1/tasks/{}/{act}", path_segment(&task.key));
-        self.send_request(&ApiRequest::post(path, repeat).with_json(json::json_body(word)?)).await
+        self.send_request(&ApiRequest::post(path, repeat).with_json(json::json_body(body)?)).await?.json()
     }
+}
+
+fn result_item<'a>(
+    (task, result): &'a (&LeasedTask, JsonText),
+) -> Result<TaskResultItem<&'a RawValue>, ClientError> {
+    Ok(TaskResultItem { key: task.key.clone(), token: task.token, result: Some(result.get()?) })
 }

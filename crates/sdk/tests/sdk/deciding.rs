@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::{EventStatus, ExecutionStatus, SignalStatus};
+use millstream_sdk::client::{
+    EventStatus, ExecutionStatus, IncidentResolution, IncidentStatus, SignalStatus,
+};
 use millstream_testkit::eventually;
 use serde_json::json;
 
@@ -43,10 +45,11 @@ async fn incident_is_listed_and_resolved() {
     let mut input = client.incident(&first.incident_id).await.unwrap().input.unwrap();
     input["http"]["url"] = json!("http://127.0.0.1:1/y");
     let retried = client.retry_incident_with_input(&first.incident_id, &input, Some("moved")).await.unwrap();
-    assert_eq!(retried.resolution, "retry_with_input");
+    assert_eq!(retried.resolution, IncidentResolution::RetryWithInput);
     assert!(retried.key.unwrap().ends_with("/call~1"));
     let decided = client.incident(&first.incident_id).await.unwrap();
     assert!(!decided.incident.is_open());
+    assert_eq!(decided.incident.status, IncidentStatus::Resolved);
     assert_eq!(decided.incident.resolved.unwrap().reason.as_deref(), Some("moved"));
     let error = client.retry_incident(&first.incident_id, None).await.unwrap_err();
     assert_eq!(error.problem().map(|problem| problem.status), Some(409));
@@ -78,16 +81,15 @@ async fn signal_reaches_later_execution() {
     let kept = client.signal("o-1", "paid").payload(7).wait_for(Duration::from_secs(600)).await.unwrap();
     assert_eq!((kept.status, &kept.execution_id), (SignalStatus::Buffered, &None));
     let waiting = client.signal_status(&kept.signal_id).await.unwrap();
-    assert_eq!((waiting.correlation.as_deref(), waiting.event_id), (Some("o-1"), None));
+    assert_eq!(waiting.status(), SignalStatus::Buffered);
+    assert_eq!(waiting.waiting().unwrap().correlation, "o-1");
     let parcel = client.start("parcel").id("p-1").input(json!({"order": "o-1"})).await.unwrap();
     assert_eq!(parcel.correlation.as_deref(), Some("o-1"));
     client.wait_until_ended("p-1", SOON).await.unwrap();
-    let delivered = client.signal_status(&kept.signal_id).await.unwrap();
-    assert_eq!(
-        (delivered.status, delivered.event_status),
-        (SignalStatus::Delivered, Some(EventStatus::Completed))
-    );
-    assert_eq!(delivered.execution_id.as_deref(), Some("p-1"));
+    let signal = client.signal_status(&kept.signal_id).await.unwrap();
+    let delivered = signal.delivered().unwrap();
+    assert_eq!((delivered.status, delivered.event_status), (SignalStatus::Delivered, EventStatus::Completed));
+    assert_eq!((delivered.execution_id.as_str(), &delivered.event_id), ("p-1", &kept.signal_id));
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub(super) const fn graph_status(status: ExecutionStatus) -> GraphStatus {
     }
 }
 
-pub(super) const fn node_status(status: NodeStatus) -> ApiNodeStatus {
+pub(in crate::http) const fn node_status(status: NodeStatus) -> ApiNodeStatus {
     match status {
         NodeStatus::Pending => ApiNodeStatus::Pending,
         NodeStatus::Running => ApiNodeStatus::Running,

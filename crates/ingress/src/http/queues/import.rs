@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use millstream_api::item_import::{ImportReport, ItemProblem, NewWorkItem, NewWorkItems, RefusedItem};
+use millstream_api::problem::Problem;
 use millstream_model::permission::Permission;
 use millstream_model::problem::ValidationProblem as Fault;
 use millstream_model::quota::QuotaName;
@@ -23,7 +24,7 @@ use crate::auth::TenantCaller;
 use crate::body_budget::PaidBytes;
 use crate::http::batch::split_json_array;
 use crate::http::body::{MediaType, read_body};
-use crate::http::problem::ProblemDocument;
+use crate::http::problem::problem_document;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::people::importing::{HELD_KIB, ImportDeps, ImportFormat, ImportTally, ItemImport, LINE_BYTES};
@@ -165,7 +166,7 @@ struct ImportSummary<'a> {
     refusals: &'a [RefusedItem],
     /// Why the import ended before the last line; the items created until then stay.
     #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<ProblemDocument<'a>>,
+    problem: Option<Problem>,
 }
 
 fn stream_import(going: LineImport) -> Response {
@@ -175,10 +176,10 @@ fn stream_import(going: LineImport) -> Response {
         let import = &going.import;
         let last =
             |done, problem| ImportSummary { done, tally: &import.tally, refusals: &import.refused, problem };
-        let (line, next) = match &went {
+        let (line, next) = match went {
             Ok(true) => (ndjson_line(&ImportProgress { tally: &import.tally }), true),
             Ok(false) => (ndjson_line(&last(true, None)), false),
-            Err(problem) => (ndjson_line(&last(false, Some(ProblemDocument::of(problem)))), false),
+            Err(problem) => (ndjson_line(&last(false, Some(problem_document(problem)))), false),
         };
         Some((Ok::<Bytes, Infallible>(line), next.then_some(going)))
     });
