@@ -10,8 +10,21 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use millstream_api::schema::{JsonSchema, SchemaOf, schema_of};
 use millstream_model::permission::Permission;
 
+use super::api_tag::ApiTag;
 use crate::quotas::RepeatAnswer;
 use crate::state::IngressState;
+
+/// The routes of one part of the API. A route is served only as a member of a part, so each has a tag.
+pub(crate) struct ApiPart {
+    pub(crate) tag: ApiTag,
+    pub(crate) routes: Vec<Route>,
+}
+
+impl ApiPart {
+    pub(crate) fn of<const N: usize>(tag: ApiTag, routes: [Vec<Route>; N]) -> Self {
+        Self { tag, routes: routes.into_iter().flatten().collect() }
+    }
+}
 
 /// One method on one path.
 pub(crate) struct Route {
