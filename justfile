@@ -59,6 +59,10 @@ fuzz *arguments:
 sim *arguments:
   cargo run -p millstream-sim -- "$@"
 
+# Gives the OpenAPI document to validators and client generators: `just openapi`, `just openapi --clients`.
+openapi *arguments:
+  scripts/openapi-check "$@"
+
 # Tests the API of a running engine against its own document: `just api`, `just api fleet --examples 500`.
 api *arguments:
   scripts/schemathesis "$@"

@@ -90,4 +90,6 @@ scalars! {
     /// A note about the progress of the work.
     ProgressNote { "type": ["string", "null"], "maxLength": 1000 }
     ExecutorRole { "type": "string", "minLength": 1, "maxLength": 256 }
+    /// An OpenAPI document.
+    OpenApi { "type": "object" }
 }

@@ -39,7 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/executors/{name}/retire", "retire_executor", retire_executor)
             .summary("Deregister an executor; it finishes its current nodes")
             .needs(Permission::RetireExecutor)
-            .answer_in(204, "", "", "The executor is not registered (any more)")
+            .returns_nothing(204, "The executor is not registered (any more)")
             .problems(&[404]),
     ]
 }

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use millstream_api::scalar;
 use millstream_api::status::{DependencyStatus, Health, Readiness};
 use millstream_model::permission::Permission;
 
@@ -35,12 +36,10 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/metrics", "metrics", get_metrics)
             .summary("Prometheus text")
             .needs(Permission::SeeStatus)
-            .answer_in(200, "text/plain", "Text", "Metrics"),
-        Route::get("/openapi.json", "openapi", get_openapi).summary("This document").answer(
-            200,
-            "OpenApi",
-            "OpenAPI 3.1",
-        ),
+            .returns_in::<scalar::Text>(200, "text/plain", "Metrics"),
+        Route::get("/openapi.json", "openapi", get_openapi)
+            .summary("This document")
+            .returns::<scalar::OpenApi>(200, "OpenAPI 3.1"),
     ]
 }
 

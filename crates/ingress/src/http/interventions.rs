@@ -34,7 +34,7 @@ use crate::trace::TraceContext;
 
 const BODY_BYTES: usize = 16 * 1024;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn event_routes() -> Vec<Route> {
     vec![
         Route::post("/v1/events/{event_id}/retry", "retry_event", retry_event)
             .summary("Retry a dead event, or the failed actions of a failed event")
@@ -45,6 +45,11 @@ pub(super) fn routes() -> Vec<Route> {
             .problems(&[404, 409])
             .located(LocationHeader::Always)
             .leads_to("get_event", &["event_id"]),
+    ]
+}
+
+pub(super) fn execution_routes() -> Vec<Route> {
+    vec![
         Route::post("/v1/executions/{execution_id}/cancel", "cancel_execution", cancel_execution)
             .summary("Cancel an execution; recorded as the event millstream.cancel")
             .needs(Permission::Operate)

@@ -1,6 +1,7 @@
 //! The HTTP routes, one file per resource.
 
 mod admission;
+pub(crate) mod api_tag;
 mod assignments;
 mod batch;
 mod body;
@@ -46,4 +47,4 @@ mod views;
 mod workers;
 
 pub use fleet_keys::FleetKeys;
-pub(crate) use router::{all_routes, http_routes};
+pub(crate) use router::{all_parts, all_routes, http_routes};

@@ -10,22 +10,26 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use millstream_api::schema::{JsonSchema, SchemaOf, schema_of};
 use millstream_model::permission::Permission;
 
+use super::api_tag::ApiTag;
 use crate::quotas::RepeatAnswer;
 use crate::state::IngressState;
+
+/// The routes of one part of the API. A route is served only as a member of a part, so each has a tag.
+pub(crate) struct ApiPart {
+    pub(crate) tag: ApiTag,
+    pub(crate) routes: Vec<Route>,
+}
+
+impl ApiPart {
+    pub(crate) fn of<const N: usize>(tag: ApiTag, routes: [Vec<Route>; N]) -> Self {
+        Self { tag, routes: routes.into_iter().flatten().collect() }
+    }
+}
 
 /// One method on one path.
 pub(crate) struct Route {
     pub(crate) handler: MethodRouter<Arc<IngressState>>,
     pub(crate) doc: RouteOperation,
-}
-
-/// The schema of a body.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum BodySchema {
-    /// Of a type of `millstream_api`.
-    Type(SchemaOf),
-    /// By name, in `openapi/schemas.json` or among the scalars of `millstream_api`.
-    Name(&'static str),
 }
 
 /// What the OpenAPI document says about a route. Names of schemas of parameters refer to the scalars of
@@ -41,17 +45,25 @@ pub(crate) struct RouteOperation {
     pub(crate) query: &'static [(&'static str, &'static str)],
     pub(crate) headers: &'static [&'static str],
     /// Media type and schema.
-    pub(crate) bodies: Vec<(&'static str, BodySchema)>,
+    pub(crate) bodies: Vec<(&'static str, SchemaOf)>,
     /// Whether the body may be missing.
     pub(crate) body_use: BodyUse,
-    /// Status, media type, schema, description.
-    pub(crate) answers: Vec<(u16, &'static str, BodySchema, &'static str)>,
+    pub(crate) answers: Vec<OperationAnswer>,
     /// Problem statuses that are specific to this operation.
     pub(crate) problems: &'static [u16],
     /// Whether a successful answer has a `Location` header.
     pub(crate) located: LocationHeader,
     /// OpenAPI links: operations that follow a successful answer.
     pub(crate) links: Vec<OperationLink>,
+}
+
+/// A successful answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OperationAnswer {
+    pub(crate) status: u16,
+    pub(crate) meaning: &'static str,
+    /// Media type and schema of the body, if it has one.
+    pub(crate) body: Option<(&'static str, SchemaOf)>,
 }
 
 /// An OpenAPI link: the target operation, and its path parameters with the fields of the answer that fill
@@ -139,28 +151,18 @@ impl Route {
         self
     }
 
-    pub(crate) fn body(mut self, media: &'static str, schema: &'static str) -> Self {
-        self.doc.bodies.push((media, BodySchema::Name(schema)));
-        self
-    }
-
     /// A JSON body.
     pub(crate) fn accepts<T: JsonSchema>(self) -> Self {
         self.accepts_in::<T>("application/json")
     }
 
     pub(crate) fn accepts_in<T: JsonSchema>(mut self, media: &'static str) -> Self {
-        self.doc.bodies.push((media, BodySchema::Type(schema_of::<T>)));
+        self.doc.bodies.push((media, schema_of::<T>));
         self
     }
 
     pub(crate) fn body_optional(mut self) -> Self {
         self.doc.body_use = BodyUse::Optional;
-        self
-    }
-
-    pub(crate) fn answer(mut self, status: u16, schema: &'static str, meaning: &'static str) -> Self {
-        self.doc.answers.push((status, "application/json", BodySchema::Name(schema), meaning));
         self
     }
 
@@ -175,18 +177,13 @@ impl Route {
         media: &'static str,
         meaning: &'static str,
     ) -> Self {
-        self.doc.answers.push((status, media, BodySchema::Type(schema_of::<T>), meaning));
+        self.doc.answers.push(OperationAnswer { status, meaning, body: Some((media, schema_of::<T>)) });
         self
     }
 
-    pub(crate) fn answer_in(
-        mut self,
-        status: u16,
-        media: &'static str,
-        schema: &'static str,
-        meaning: &'static str,
-    ) -> Self {
-        self.doc.answers.push((status, media, BodySchema::Name(schema), meaning));
+    /// An answer without a body.
+    pub(crate) fn returns_nothing(mut self, status: u16, meaning: &'static str) -> Self {
+        self.doc.answers.push(OperationAnswer { status, meaning, body: None });
         self
     }
 

@@ -11,7 +11,8 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 
-use super::route::{Route, RouteOperation};
+use super::api_tag::ApiTag;
+use super::route::{ApiPart, Route, RouteOperation};
 use super::{
     admission, assignments, batch, definitions, devices, events, executions, executors, graphs,
     group_resolutions, health, history, incidents, interventions, items, keys, people, queues, quotas,
@@ -57,62 +58,90 @@ pub(crate) fn http_routes(door: &Arc<IngressState>, unknown_path: UnknownPathAns
         .with_state(door.clone())
 }
 
+/// The whole API, part by part.
+pub(crate) fn all_parts() -> Vec<ApiPart> {
+    let mut parts = api_parts();
+    parts.push(ApiPart::of(ApiTag::System, [health::routes()]));
+    parts
+}
+
 pub(crate) fn all_routes() -> Vec<Route> {
-    let mut routes = api_routes();
-    routes.extend(health::routes());
-    routes
+    all_parts().into_iter().flat_map(|part| part.routes).collect()
 }
 
 fn api_routes() -> Vec<Route> {
-    [
-        definitions::routes(),
-        start::routes(),
-        executions::routes(),
-        history::routes(),
-        events::routes(),
-        batch::routes(),
-        signals::routes(),
-        interventions::routes(),
-        incidents::routes(),
-        resolutions::routes(),
-        group_resolutions::routes(),
-        tail::routes(),
-        workers::routes(),
-        quotas::routes(),
-        keys::read::routes(),
-        keys::issue::routes(),
-        keys::revoke::routes(),
-        tasks::routes(),
-        task_outcomes::routes(),
-        graphs::create::routes(),
-        graphs::read::routes(),
-        graphs::nodes::routes(),
-        graphs::edits::routes(),
-        graphs::reports::routes(),
-        graphs::cancel::routes(),
-        graphs::watch::routes(),
-        executors::routes(),
-        devices::roster::routes(),
-        devices::heartbeat::routes(),
-        devices::assignments::routes(),
-        devices::watch::routes(),
-        runs::create::routes(),
-        runs::read::routes(),
-        runs::why::routes(),
-        runs::acts::routes(),
-        runs::operate::routes(),
-        queues::configure::routes(),
-        queues::import::routes(),
-        queues::stats::routes(),
-        people::roster::routes(),
-        items::read::routes(),
-        items::withdraw::routes(),
-        assignments::next::routes(),
-        assignments::acts::routes(),
-        assignments::operate::routes(),
-        assignments::read::routes(),
+    api_parts().into_iter().flat_map(|part| part.routes).collect()
+}
+
+fn api_parts() -> Vec<ApiPart> {
+    vec![
+        ApiPart::of(ApiTag::Definitions, [definitions::routes()]),
+        ApiPart::of(
+            ApiTag::Executions,
+            [
+                start::routes(),
+                executions::routes(),
+                history::routes(),
+                interventions::execution_routes(),
+                tail::routes(),
+            ],
+        ),
+        ApiPart::of(ApiTag::Events, [events::routes(), batch::routes(), interventions::event_routes()]),
+        ApiPart::of(ApiTag::Signals, [signals::routes()]),
+        ApiPart::of(
+            ApiTag::Incidents,
+            [incidents::routes(), resolutions::routes(), group_resolutions::routes()],
+        ),
+        ApiPart::of(ApiTag::System, [workers::routes()]),
+        ApiPart::of(ApiTag::Tenants, [quotas::routes()]),
+        ApiPart::of(ApiTag::Keys, [keys::read::routes(), keys::issue::routes(), keys::revoke::routes()]),
+        ApiPart::of(ApiTag::Tasks, [tasks::routes(), task_outcomes::routes()]),
+        ApiPart::of(
+            ApiTag::Graphs,
+            [
+                graphs::create::routes(),
+                graphs::read::routes(),
+                graphs::nodes::routes(),
+                graphs::edits::routes(),
+                graphs::reports::routes(),
+                graphs::cancel::routes(),
+                graphs::watch::routes(),
+            ],
+        ),
+        ApiPart::of(ApiTag::Executors, [executors::routes()]),
+        ApiPart::of(
+            ApiTag::Devices,
+            [
+                devices::roster::routes(),
+                devices::heartbeat::routes(),
+                devices::assignments::routes(),
+                devices::watch::routes(),
+            ],
+        ),
+        ApiPart::of(
+            ApiTag::Runs,
+            [
+                runs::create::routes(),
+                runs::read::routes(),
+                runs::why::routes(),
+                runs::acts::routes(),
+                runs::operate::routes(),
+            ],
+        ),
+        ApiPart::of(
+            ApiTag::Queues,
+            [queues::configure::routes(), queues::import::routes(), queues::stats::routes()],
+        ),
+        ApiPart::of(ApiTag::People, [people::roster::routes()]),
+        ApiPart::of(ApiTag::Items, [items::read::routes(), items::withdraw::routes()]),
+        ApiPart::of(
+            ApiTag::Assignments,
+            [
+                assignments::next::routes(),
+                assignments::acts::routes(),
+                assignments::operate::routes(),
+                assignments::read::routes(),
+            ],
+        ),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
 }

@@ -43,7 +43,7 @@ pub(super) fn routes() -> Vec<Route> {
             .query(&[("after", "SeqOrZero")])
             .headers(&["Last-Event-ID"])
             .returns_in::<TailSseMessage>(200, "text/event-stream", "A stream of `transition`, then `end`")
-            .answer_in(204, "", "", "The execution has ended and the client has every transition")
+            .returns_nothing(204, "The execution has ended and the client has every transition")
             .problems(&[404]),
     ]
 }

@@ -19,7 +19,8 @@ use millstream_model::status::{EventStatus, ExecutionStatus, PauseState};
 use millstream_store::views::{ActionRecord, EventView, ExecutionView, HistoryEntry, TimerView};
 use millstream_workflow::graph::{GraphChange, NodeChange};
 use millstream_workflow::log::{ExecutionParent, ExecutionState};
-use serde::Serialize;
+
+use super::graphs::views::node_status;
 
 /// A page of at most `limit` items out of `found`, which was queried with one more than that; `cursor` makes the
 /// cursor of the last item.
@@ -33,34 +34,6 @@ pub(crate) fn page_of<V, T>(
     found.truncate(limit);
     let next_cursor = if more { found.last().map(cursor) } else { None };
     Page { items: found.into_iter().map(show).collect(), next_cursor }
-}
-
-/// `{items, next_cursor}`.
-#[derive(Debug, Serialize)]
-pub(crate) struct PageOut<T> {
-    pub(crate) items: Vec<T>,
-    pub(crate) next_cursor: Option<String>,
-}
-
-impl<T> PageOut<T> {
-    /// A page of at most `limit` items out of `found`, which was queried with one more than that; `cursor`
-    /// makes the cursor of the last item.
-    pub(crate) fn of<V>(
-        mut found: Vec<V>,
-        limit: usize,
-        cursor: impl FnOnce(&V) -> String,
-        show: impl FnMut(V) -> T,
-    ) -> Self {
-        let more = found.len() > limit;
-        found.truncate(limit);
-        let next_cursor = if more { found.last().map(cursor) } else { None };
-        Self { items: found.into_iter().map(show).collect(), next_cursor }
-    }
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct ItemList<T> {
-    pub(crate) items: Vec<T>,
 }
 
 /// Ids or names as text.

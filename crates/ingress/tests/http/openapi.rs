@@ -129,6 +129,12 @@ const ROUTES: &[(&str, &str)] = &[
     ("get", "/openapi.json"),
 ];
 
+/// Path and operation.
+fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let paths = document["paths"].as_object().unwrap().iter();
+    paths.flat_map(|(path, methods)| methods.as_object().unwrap().values().map(move |of| (path.as_str(), of)))
+}
+
 #[tokio::test]
 async fn openapi_lists_exactly_the_routes() {
     let bench = Bench::open();
@@ -178,27 +184,77 @@ fn openapi_schema_references_resolve() {
 #[test]
 fn openapi_operation_ids_are_unique() {
     let document = millstream_ingress::openapi::document();
-    let paths = document["paths"].as_object().unwrap().values();
-    let ids: Vec<_> = paths
-        .flat_map(|methods| methods.as_object().unwrap().values())
-        .map(|operation| operation["operationId"].to_string())
-        .collect();
+    let ids: Vec<_> =
+        operations(&document).map(|(_, operation)| operation["operationId"].to_string()).collect();
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+}
+
+#[test]
+fn openapi_operations_have_tag_summary_and_description() {
+    let document = millstream_ingress::openapi::document();
+    let tags = document["tags"].as_array().unwrap().iter();
+    let described: BTreeSet<_> = tags
+        .filter(|tag| !tag["description"].as_str().unwrap().is_empty())
+        .map(|tag| tag["name"].as_str().unwrap())
+        .collect();
+    let mut used = BTreeSet::new();
+    for (path, operation) in operations(&document) {
+        for text in ["operationId", "summary", "description"] {
+            assert!(!operation[text].as_str().unwrap_or_default().is_empty(), "{path}: no {text}");
+        }
+        let tag = operation["tags"].as_array().unwrap();
+        assert_eq!(tag.len(), 1, "{path}: {tag:?}");
+        used.insert(tag[0].as_str().unwrap());
+        // Empty for an operation that needs no key.
+        assert!(operation["security"].is_array(), "{path}: no security");
+    }
+    assert_eq!(used, described, "used on the left, described on the right");
+}
+
+#[test]
+fn openapi_schemas_avoid_forms_that_generators_drop() {
+    fn find_forms(schema: &Value, place: &str, found: &mut Vec<String>) {
+        match schema {
+            Value::Object(keywords) => {
+                let kinds = keywords.get("type").and_then(Value::as_array).into_iter().flatten();
+                if kinds.filter(|kind| *kind != "null").count() > 1 {
+                    found.push(format!("{place}: several types"));
+                }
+                for (name, property) in
+                    keywords.get("properties").and_then(Value::as_object).into_iter().flatten()
+                {
+                    if property["type"] == "null" {
+                        found.push(format!("{place}/{name}: null alone"));
+                    }
+                }
+                keywords.iter().for_each(|(key, value)| find_forms(value, &format!("{place}/{key}"), found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| find_forms(item, place, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    find_forms(&millstream_ingress::openapi::document()["components"]["schemas"], "", &mut found);
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn openapi_names_licence_and_server() {
+    let document = millstream_ingress::openapi::document();
+    assert_eq!(document["info"]["license"]["identifier"], "Apache-2.0 OR MIT");
+    assert_eq!(document["servers"][0]["url"], "/");
 }
 
 #[test]
 fn openapi_links_match_operations() {
     let document = millstream_ingress::openapi::document();
-    let operations = || {
-        let paths = document["paths"].as_object().unwrap().iter();
-        paths.flat_map(|(path, methods)| methods.as_object().unwrap().values().map(move |of| (path, of)))
-    };
     let mut links = 0;
-    for (_, operation) in operations() {
+    for (_, operation) in operations(&document) {
         for answer in operation["responses"].as_object().unwrap().values() {
             for link in answer["links"].as_object().into_iter().flat_map(|links| links.values()) {
-                let (path, _) =
-                    operations().find(|(_, target)| target["operationId"] == link["operationId"]).unwrap();
+                let (path, _) = operations(&document)
+                    .find(|(_, target)| target["operationId"] == link["operationId"])
+                    .unwrap();
                 let given: BTreeSet<_> = link["parameters"]
                     .as_object()
                     .unwrap()

@@ -27,7 +27,6 @@ mod listing;
 mod people;
 mod queues;
 mod quotas;
-mod responses;
 mod retry;
 mod run_acts;
 mod run_watch;
@@ -42,7 +41,6 @@ mod transport;
 
 pub use crate::client_error::{ClientError, ServerProblem};
 pub use assignments::{NextWork, WorkAssignmentList};
-pub use crate::client_error::{ClientError, ServerProblem};
 pub use connect::{Client, ClientBuilder};
 pub use event_batch::NewEvent;
 pub use events::EventList;
@@ -51,13 +49,15 @@ pub use graph_edits::EditGraph;
 pub use graph_nodes::{NodeList, NodeProgress, NodeResult};
 pub use graph_watch::GraphEventStream;
 pub use graphs::{CreateGraph, GraphList};
-pub use incidents::{
-    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentList, IncidentResolved, IncidentVerdict,
-};
+pub use incidents::IncidentList;
 pub use items::WorkItemList;
 pub use keys::ApiKeyList;
 pub use listing::{PagedList, PagedStream};
+pub use millstream_api::actions::{ActionStatus, ActionView};
+pub use millstream_api::definitions::{DefinitionSource, DefinitionVersion};
 pub use millstream_api::devices::{DeviceView, DeviceVitals, NewDevice, RunHeartbeatAnswer};
+pub use millstream_api::events::{AcceptedEvent, Event, EventStatus};
+pub use millstream_api::executions::{Execution, ExecutionStatus, ParentAction};
 pub use millstream_api::executors::{ExecutorRegistration, ExecutorView, NewExecutor};
 pub use millstream_api::graph_nodes::{GraphNode, GraphNodeDetail, NodeHeld, NodeLogEntry};
 pub use millstream_api::graph_spec::{
@@ -67,22 +67,20 @@ pub use millstream_api::graph_spec::{
 pub use millstream_api::graph_watch::{GraphEvent, GraphNotice, NodeSpecChange};
 pub use millstream_api::graph_words::{GraphStatus, NodeOutcome, NodeStatus};
 pub use millstream_api::graphs::{AppliedEdit, GraphSummary};
-pub use millstream_api::new_run::NewRun;
-pub use millstream_api::run_acts::RunActed;
-pub use millstream_api::run_assignments::{RunAssignment, RunAssignments};
-pub use millstream_api::run_log::{RunLogLine, RunLogWord, RunWhy};
-pub use millstream_api::run_settings::{RunBackoff, RunOverrides, RunSettingsView};
-pub use millstream_api::runs::{
-    PastRunAssignment, RunAssignmentMode, RunDue, RunDueAction, RunFailure, RunFailureKind, RunLossReason,
-    RunProgress, RunSeatSummary, RunStatus, RunSummary, SeatHolder, WaitingRunAction,
+pub use millstream_api::history::{ExecutionTransition, Timer, TransitionGraphChange, TransitionNodeChange};
+pub use millstream_api::incidents::{
+    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolution, IncidentResolved,
+    IncidentStatus, IncidentVerdict,
 };
 pub use millstream_api::item_import::{ImportReport, ItemProblem, NewWorkItem, RefusedItem};
 pub use millstream_api::items::{
     ItemAgreement, ItemLogWord, ItemStatus, WorkItem, WorkItemDetail, WorkItemLogEntry,
 };
 pub use millstream_api::keys::{ApiKey, ApiKeyRole, ApiKeyRotation, ApiKeyStatus, IssuedApiKey, NewApiKey};
+pub use millstream_api::new_run::NewRun;
 pub use millstream_api::next_work::{NextWorkAnswer, NoWorkForPerson, WorkForPerson, WorkIdleReason};
 pub use millstream_api::people::PersonView;
+pub use millstream_api::problem::{Problem, RequestFault};
 pub use millstream_api::queue_stats::{ItemCounts, QueueStatsLine};
 pub use millstream_api::queues::{
     AnswerCheck, EligiblePeople, NewWorkQueue, PerPersonLimits, QueueEscalation, QueueTime, WorkQueue,
@@ -92,34 +90,23 @@ pub use millstream_api::quotas::{
     NewTenantQuota, QuotaAmount, QuotaName, QuotaSource, QuotaUsage, SourcedQuota, TenantQuota, TenantUsage,
     UsageScope,
 };
-pub use millstream_api::status::{DependencyStatus, Health, Readiness, WorkerView};
-pub use millstream_api::work_assignments::{AssignmentStatus, FollowedAssignment, WorkAssignment};
-pub use millstream_model::time::Timestamp;
-pub use queues::QueueStatsQuery;
-pub use responses::{
-    AcceptedEvent, ActionStatus, ActionView, DefinitionSource, DefinitionVersion, Event, EventStatus,
-    Execution, ExecutionStatus, ExecutionTransition, ParentAction, SignalStatus, Timer,
+pub use millstream_api::run_acts::RunActed;
+pub use millstream_api::run_assignments::{RunAssignment, RunAssignments};
+pub use millstream_api::run_log::{RunLogLine, RunLogWord, RunWhy};
+pub use millstream_api::run_settings::{RunBackoff, RunOverrides, RunSettingsView};
+pub use millstream_api::runs::{
+    PastRunAssignment, RunAssignmentMode, RunDue, RunDueAction, RunFailure, RunFailureKind, RunLossReason,
+    RunProgress, RunSeatSummary, RunStatus, RunSummary, SeatHolder, WaitingRunAction,
 };
-pub use incidents::IncidentList;
-pub use listing::{PagedList, PagedStream};
-pub use millstream_api::actions::{ActionStatus, ActionView};
-pub use millstream_api::definitions::{DefinitionSource, DefinitionVersion};
-pub use millstream_api::events::{AcceptedEvent, Event, EventStatus};
-pub use millstream_api::executions::{Execution, ExecutionStatus, ParentAction};
-pub use millstream_api::history::{ExecutionTransition, Timer, TransitionGraphChange, TransitionNodeChange};
-pub use millstream_api::incidents::{
-    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolution, IncidentResolved,
-    IncidentStatus, IncidentVerdict,
-};
-pub use millstream_api::problem::{Problem, RequestFault};
 pub use millstream_api::signals::{DeliveredSignal, Signal, SignalAccepted, SignalStatus, WaitingSignal};
 pub use millstream_api::status::{DependencyStatus, Health, Readiness, WorkerView};
 pub use millstream_api::tasks::{
     AfterTaskFailure, ConnectedWorker, LeasedTask, TaskFailure, TaskHeld, TaskLeaseQuery, TaskReportOutcome,
     TaskSettled, TaskWait, TaskWhy,
 };
+pub use millstream_api::work_assignments::{AssignmentStatus, FollowedAssignment, WorkAssignment};
 pub use millstream_model::time::Timestamp;
-pub use people::{AssignmentStatus, NextWork, WorkAssignment, WorkForPerson};
+pub use queues::QueueStatsQuery;
 pub use retry::ClientRetry;
 pub use run_acts::RunAct;
 pub use run_watch::RunAssignmentStream;

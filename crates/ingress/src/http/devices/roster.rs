@@ -60,7 +60,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::delete("/v1/devices/{device_id}", "delete_device", delete_device)
             .summary("Delete a device; its runs are reassigned to other devices")
             .needs(Permission::ActAsDevice)
-            .answer_in(204, "", "", "The device is not registered (any more)")
+            .returns_nothing(204, "The device is not registered (any more)")
             .problems(&[404]),
     ]
 }

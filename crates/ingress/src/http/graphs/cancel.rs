@@ -7,6 +7,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_api::graphs::GraphSummary;
+use millstream_api::reason::Reason;
 use millstream_model::permission::Permission;
 
 use super::views::graph_summary;
@@ -29,7 +30,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .summary("Cancel a graph: running nodes are cancelled, waiting nodes do not start")
             .needs(Permission::Operate)
             .headers(&["Prefer", "traceparent", "x-request-id"])
-            .body("application/json", "Reason")
+            .accepts::<Reason>()
             .body_optional()
             .returns::<GraphSummary>(200, "The graph has ended, by this request or before")
             .returns::<GraphSummary>(202, "Durable; not decided before the wait timed out")

@@ -7,5 +7,5 @@ pub(super) mod json;
 pub(super) mod nodes;
 pub(super) mod read;
 pub(super) mod reports;
-mod views;
+pub(in crate::http) mod views;
 pub(super) mod watch;

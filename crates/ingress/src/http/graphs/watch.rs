@@ -40,7 +40,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 "text/event-stream",
                 "A stream of events until the graph ends",
             )
-            .answer_in(204, "", "", "The graph has ended and the client has every event")
+            .returns_nothing(204, "The graph has ended and the client has every event")
             .problems(&[404]),
     ]
 }

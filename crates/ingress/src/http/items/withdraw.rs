@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_api::items::WorkItemDetail;
+use millstream_api::reason::Reason;
 use millstream_model::permission::Permission;
 use millstream_model::raw::RawJson;
 use millstream_people::assignment::ItemInput;
@@ -23,7 +24,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/items/{item_id}/withdraw", "withdraw_item", withdraw_item)
             .summary("Withdraw an item: its open assignments expire")
             .needs(Permission::Operate)
-            .body("application/json", "Reason")
+            .accepts::<Reason>()
             .body_optional()
             .returns::<WorkItemDetail>(200, "The item is withdrawn, by this request or before")
             .problems(&[404, 409]),

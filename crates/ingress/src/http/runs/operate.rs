@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use millstream_api::reason::Reason;
 use millstream_api::run_acts::RunAssign;
 use millstream_api::runs::RunSummary;
 use millstream_devices::claim::RunInput;
@@ -46,7 +47,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post("/v1/runs/{run_id}/cancel", "cancel_run", cancel_run)
             .summary("End a run as failed; its devices are notified")
             .needs(Permission::Operate)
-            .body("application/json", "Reason")
+            .accepts::<Reason>()
             .body_optional()
             .returns::<RunSummary>(200, "Ended")
             .problems(&[404, 409]),
