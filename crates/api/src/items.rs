@@ -102,7 +102,7 @@ api_words! {
         Assigned = "assigned",
         /// Assigned to the same person again.
         Reserved = "reserved",
-        /// Assigned to a person whom an operator chose.
+        /// Assigned to a person that an operator chose.
         Reassigned = "reassigned",
         /// A new assignment that corrects a completed one.
         Correction = "correction",
