@@ -28,7 +28,7 @@ use crate::errors::PostgresResult;
 use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
 use crate::incident_rows::{self, OpenedIncident};
-use crate::settle_plain::{self, PlainVerdict};
+use crate::settle_plain;
 use crate::settle_plan::{self, EventStatuses, SettlePlan};
 
 impl PostgresStore {
@@ -44,7 +44,7 @@ impl PostgresStore {
         let rest: Vec<Settlement> = batch
             .iter()
             .zip(&recorded)
-            .filter(|(_, recorded)| **recorded == PlainVerdict::Not)
+            .filter(|(_, recorded)| recorded.is_none())
             .map(|(settlement, _)| settlement.clone())
             .collect();
         let mut careful = SettledBatch::default();
@@ -52,10 +52,9 @@ impl PostgresStore {
             careful = self.with_retries(|| self.settle_carefully(worker, &rest, grant, now)).await?;
         }
         let mut verdicts = careful.verdicts.into_iter();
-        let verdicts = recorded.into_iter().map(|recorded| match recorded {
-            PlainVerdict::Here => SettleVerdict::Recorded { event: EventStatus::Completed },
-            PlainVerdict::Not => verdicts.next().unwrap_or(SettleVerdict::Stale),
-        });
+        let verdicts = recorded
+            .into_iter()
+            .map(|recorded| recorded.or_else(|| verdicts.next()).unwrap_or(SettleVerdict::Stale));
         Ok(SettledBatch { verdicts: verdicts.collect(), ..careful })
     }
 

@@ -22,7 +22,7 @@ use millstream_model::raw::RawJson;
 use millstream_model::secrets::SecretValues;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
-use millstream_workflow::definition::ActionSpec;
+use millstream_workflow::definition::ActionPolicy;
 use millstream_workflow::machine::{self, ActionInput, Machine, RenderError};
 use millstream_workflow::program::ExecutionProgram;
 use millstream_workflow::{item_conclusion, quota_caps, schedule};
@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::attempt_contract::{AttemptCredentials, PerformOutcome};
-use super::outcome::{conclude_attempt, internal_error, settle_compensated, settle_unusable};
+use super::outcome::{conclude_attempt, conclude_compensation, conclude_unusable, internal_error};
 use super::performer::ActionPerformer;
 use super::run_action::{run_action, withdraw_begun};
 use super::{fair_start, http_answer, secrets, trace_context};
@@ -91,28 +91,27 @@ async fn perform_and_report(
     let performed = tokio::select! {
         biased;
         performed = attempt_catching_panics(&performer, &action, &held) => performed,
-        () = held.until_lost() => PerformedAttempt::LeaseLost,
+        () = held.until_lost() => Err(DroppedAttempt::LeaseLost),
     };
     drop(turn);
-    let settling = match performed {
-        PerformedAttempt::Settle(settling) => settling,
-        PerformedAttempt::LeaseLost => {
+    let outcome = match performed {
+        Ok(outcome) => outcome,
+        Err(DroppedAttempt::LeaseLost) => {
             ::metrics::counter!(metrics::LEASES_LOST).increment(1);
             tracing::warn!(action.key = %held.lease.key, "lease lost, attempt dropped");
             return;
         }
-        PerformedAttempt::Foreign => return release_after_delay(&performer, &held).await,
+        Err(DroppedAttempt::Foreign) => return release_after_delay(&performer, &held).await,
     };
     crash_point::crash_at(performer.env.options.crash, CrashPoint::WorkerBeforeSettle);
-    let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome: settling };
+    let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome };
     performer.leasing.unsettled.add_report();
     // The channel has capacity for as many reports as there are slots.
     let _ = reports.send(AttemptReport { settlement, held, slot }).await;
 }
 
-/// Outcome of an attempt.
-enum PerformedAttempt {
-    Settle(SettleOutcome),
+/// Why an attempt leaves no outcome.
+enum DroppedAttempt {
     LeaseLost,
     /// This build cannot read the definition.
     Foreign,
@@ -140,7 +139,7 @@ async fn attempt_catching_panics(
     performer: &ActionPerformer,
     action: &LeasedAction,
     held: &HeldLease,
-) -> PerformedAttempt {
+) -> Result<SettleOutcome, DroppedAttempt> {
     let panic = match AssertUnwindSafe(make_attempt(performer, action, held)).catch_unwind().await {
         Ok(performed) => return performed,
         Err(panic) => panic_text(&*panic),
@@ -148,49 +147,44 @@ async fn attempt_catching_panics(
     tracing::error!(action.key = %action.lease.key, error = %panic, "panic while performing an action");
     let conclusion = async {
         let program = load_program(performer, action).await.ok()?;
-        let spec = program.action_spec(&action.lease.key.action)?;
+        let policy = program.action_policy(&action.lease.key.action)?;
         let attempt = AttemptOutcome::Transient { error: internal_error(panic.clone()), retry_after: None };
-        Some(conclude_attempt(performer, &spec, action, attempt))
+        Some(conclude_attempt(performer, &policy, action.as_attempt(), attempt))
     };
     let concluded = AssertUnwindSafe(conclusion).catch_unwind().await;
-    PerformedAttempt::Settle(
-        concluded.ok().flatten().unwrap_or_else(|| settle_unusable(performer, action, &panic)),
-    )
+    Ok(concluded.ok().flatten().unwrap_or_else(|| conclude_unusable(performer, &action.lease.key, &panic)))
 }
 
 async fn make_attempt(
     performer: &ActionPerformer,
     action: &LeasedAction,
     held: &HeldLease,
-) -> PerformedAttempt {
+) -> Result<SettleOutcome, DroppedAttempt> {
     let program = match load_program(performer, action).await {
         Ok(program) => program,
         Err(UnusableProgram::Gone(reason)) => {
-            return PerformedAttempt::Settle(settle_unusable(performer, action, &reason));
+            return Ok(conclude_unusable(performer, &action.lease.key, &reason));
         }
-        Err(UnusableProgram::Foreign(_)) => return PerformedAttempt::Foreign,
+        Err(UnusableProgram::Foreign(_)) => return Err(DroppedAttempt::Foreign),
     };
-    let Some(spec) = program.action_spec(&action.lease.key.action) else {
-        return PerformedAttempt::Settle(settle_unusable(
-            performer,
-            action,
-            "the definition has no such action",
-        ));
+    let Some(policy) = program.action_policy(&action.lease.key.action) else {
+        return Ok(conclude_unusable(performer, &action.lease.key, "the definition has no such action"));
     };
+    let whose = action.as_attempt();
     if let Some(error) = &action.closing {
-        return PerformedAttempt::Settle(settle_compensated(performer, &spec, action, error));
+        return Ok(conclude_compensation(performer, &policy, whose, error));
     }
     let done = if let Some(error) =
-        schedule::missed_timeout(&spec.timeouts, action.attempt, action.ready_at, performer.env.now())
+        schedule::missed_timeout(&policy.timeouts, action.attempt, action.ready_at, performer.env.now())
     {
         withdraw_begun(performer, action).await;
         PerformOutcome::Attempt(AttemptOutcome::Permanent { error })
     } else {
         match render_input(performer, &program, action).await {
-            None => return PerformedAttempt::LeaseLost,
+            None => return Err(DroppedAttempt::LeaseLost),
             Some(Err(error)) => PerformOutcome::Attempt(AttemptOutcome::Permanent { error }),
             Some(Ok(ActionInput::Task(_))) => PerformOutcome::Lost,
-            Some(Ok(_)) if is_given_up(performer, &spec, action) => {
+            Some(Ok(_)) if is_given_up(performer, &policy, action) => {
                 PerformOutcome::Attempt(AttemptOutcome::Permanent {
                     error: internal_error(format!(
                         "given up: {} attempts left no outcome",
@@ -198,25 +192,22 @@ async fn make_attempt(
                     )),
                 })
             }
-            Some(Ok(_)) if !held.is_good() => return PerformedAttempt::LeaseLost,
-            Some(Ok(input)) => perform_within(performer, &program, &spec, action, held, input).await,
+            Some(Ok(_)) if !held.is_good() => return Err(DroppedAttempt::LeaseLost),
+            Some(Ok(input)) => perform_within(performer, &program, &policy, action, held, input).await,
         }
     };
-    PerformedAttempt::Settle(match done {
-        PerformOutcome::Attempt(attempt) => conclude_attempt(performer, &spec, action, attempt),
-        PerformOutcome::Told(told) => {
+    Ok(match done {
+        PerformOutcome::Attempt(attempt) => conclude_attempt(performer, &policy, whose, attempt),
+        PerformOutcome::ItemEnded(item) => {
             let instead =
-                program.machine().map(|machine| item_conclusion::effective_spec(&told, machine, &spec));
-            conclude_attempt(performer, instead.as_deref().unwrap_or(&spec), action, told.to_attempt())
+                program.machine().map(|machine| item_conclusion::effective_policy(&item, machine, &policy));
+            conclude_attempt(performer, instead.as_deref().unwrap_or(&policy), whose, item.to_attempt())
         }
-        PerformOutcome::Postponed { at } => SettleOutcome::Postponed { at, error: None },
-        PerformOutcome::OverQuota { at, refusal } => {
-            let message = refusal.to_string();
-            let error = ActionFailure { class: ErrorClass::Quota, message, status: None };
-            SettleOutcome::Postponed { at, error: Some(RawJson::from_value(&error)) }
+        PerformOutcome::Postponed { at, error } => {
+            SettleOutcome::Postponed { at, error: error.as_ref().map(RawJson::from_value) }
         }
         PerformOutcome::Awaiting { until } => SettleOutcome::Awaiting { until },
-        PerformOutcome::Lost => settle_lost(performer, &spec, action),
+        PerformOutcome::Lost => conclude_lost(performer, &policy, action),
     })
 }
 
@@ -309,15 +300,15 @@ async fn record_input(performer: &ActionPerformer, action: &LeasedAction, input:
 
 /// Attempts that ended with the death of their worker are counted by their leases. They are not failures of
 /// the action, but an action that kills every worker must end as well.
-fn is_given_up(performer: &ActionPerformer, spec: &ActionSpec, action: &LeasedAction) -> bool {
-    let most = i64::from(spec.retry.attempts) + i64::from(performer.env.options.poison_cap);
+fn is_given_up(performer: &ActionPerformer, policy: &ActionPolicy, action: &LeasedAction) -> bool {
+    let most = i64::from(policy.retry.attempts) + i64::from(performer.env.options.poison_cap);
     i64::from(action.attempt) > most
 }
 
 async fn perform_within(
     performer: &ActionPerformer,
     program: &ExecutionProgram,
-    spec: &ActionSpec,
+    policy: &ActionPolicy,
     action: &LeasedAction,
     held: &HeldLease,
     input: ActionInput,
@@ -334,16 +325,10 @@ async fn perform_within(
         traceparent: trace_context::child_traceparent(action.traceparent.as_deref(), &*performer.env.entropy),
     };
     let kind = input.kind();
-    let limit = schedule::attempt_timeout(&spec.timeouts, action.ready_at, performer.env.now());
-    // A node waits for capacity at an executor first; its call ends at the cap by itself.
-    let is_node = matches!(input, ActionInput::Node(_));
-    let limit = if is_node {
-        limit
-    } else {
-        quota_caps::attempt_within(limit, &spec.kind, &performer.leasing.quotas.quota_of(tenant))
-    };
+    let limit = schedule::attempt_timeout(&policy.timeouts, action.ready_at, performer.env.now());
+    let limit = quota_caps::attempt_within(limit, &input, &performer.leasing.quotas.quota_of(tenant));
     let started = Instant::now();
-    let work = run_action(performer, spec, action, held, input, &credentials, &filled, started + limit);
+    let work = run_action(performer, policy, action, held, input, &credentials, &filled, started + limit);
     let performed = AssertUnwindSafe(secrets::run_guarding_secrets(Arc::clone(&filled), work)).catch_unwind();
     let done = tokio::select! {
         biased;
@@ -365,26 +350,26 @@ async fn perform_within(
         PerformOutcome::Attempt(attempt) => {
             PerformOutcome::Attempt(finish_attempt(performer, program, action, &filled, attempt).await)
         }
-        PerformOutcome::Told(_)
+        PerformOutcome::ItemEnded(_)
         | PerformOutcome::Postponed { .. }
-        | PerformOutcome::OverQuota { .. }
         | PerformOutcome::Awaiting { .. }
         | PerformOutcome::Lost => done,
     }
 }
 
 /// The worker that leased it reported nothing in time. No back-off: nothing is overloaded.
-fn settle_lost(performer: &ActionPerformer, spec: &ActionSpec, action: &LeasedAction) -> SettleOutcome {
-    let (class, what) = match spec.timeouts.heartbeat {
+fn conclude_lost(performer: &ActionPerformer, policy: &ActionPolicy, action: &LeasedAction) -> SettleOutcome {
+    let (class, what) = match policy.timeouts.heartbeat {
         Some(length) => (ErrorClass::Heartbeat, format!("no heartbeat within {length:?}")),
-        None => (ErrorClass::Timeout, format!("no outcome within {:?}", spec.timeouts.start_to_close)),
+        None => (ErrorClass::Timeout, format!("no outcome within {:?}", policy.timeouts.start_to_close)),
     };
     let error = ActionFailure { class, message: format!("{what} from its worker"), status: None };
-    if i64::from(action.attempt) < i64::from(spec.retry.attempts) && !spec.retry.except.contains(&error.class)
+    if i64::from(action.attempt) < i64::from(policy.retry.attempts)
+        && !policy.retry.except.contains(&error.class)
     {
         return SettleOutcome::Retry { error: RawJson::from_value(&error), at: performer.env.now() };
     }
-    conclude_attempt(performer, spec, action, AttemptOutcome::Permanent { error })
+    conclude_attempt(performer, policy, action.as_attempt(), AttemptOutcome::Permanent { error })
 }
 
 fn transient_failure(error: ActionFailure) -> PerformOutcome {

@@ -7,7 +7,7 @@ use millstream_model::error_class::ErrorClass;
 use millstream_model::secrets::{self, MissingSecret, SecretValues};
 use millstream_model::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
-use millstream_workflow::definition::ActionSpec;
+use millstream_workflow::definition::ActionPolicy;
 use millstream_workflow::machine::{ActionInput, CallInput, HttpInput};
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::leasing::leases::HeldLease;
 #[expect(clippy::too_many_arguments, reason = "everything that an attempt has")]
 pub(crate) async fn run_action(
     performer: &ActionPerformer,
-    spec: &ActionSpec,
+    policy: &ActionPolicy,
     action: &LeasedAction,
     held: &HeldLease,
     input: ActionInput,
@@ -49,7 +49,7 @@ pub(crate) async fn run_action(
         }
         ActionInput::Emit(input) => emit::perform_emit(performer, action, input, credentials).await,
         ActionInput::Start(input) => {
-            return start::perform_start(performer, action, input, credentials, &spec.timeouts).await;
+            return start::perform_start(performer, action, input, credentials, &policy.timeouts).await;
         }
         ActionInput::Wait(input) => return wait::perform_wait(input, performer.env.now()),
         ActionInput::Return(input) => {
@@ -60,10 +60,10 @@ pub(crate) async fn run_action(
             return node::perform_node(performer, action, held, input, credentials).await;
         }
         ActionInput::Device(input) => {
-            return device::perform_device(performer, action, &input, &spec.timeouts).await;
+            return device::perform_device(performer, action, &input, &policy.timeouts).await;
         }
         ActionInput::TaskFor(input) => {
-            return task_for::perform_task_for(performer, action, &input, &spec.timeouts).await;
+            return task_for::perform_task_for(performer, action, &input, &policy.timeouts).await;
         }
         // Only external workers perform these.
         ActionInput::Task(_) => return PerformOutcome::Lost,

@@ -9,7 +9,7 @@ use super::attempt_contract::PerformOutcome;
 
 pub(crate) fn perform_wait(input: WaitInput, now: Timestamp) -> PerformOutcome {
     if now < input.until {
-        return PerformOutcome::Postponed { at: input.until };
+        return PerformOutcome::postponed(input.until);
     }
     PerformOutcome::Attempt(AttemptOutcome::Success { result: RawJson::from_value(&input) })
 }
