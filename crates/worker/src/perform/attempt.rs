@@ -13,15 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use millstream_expr::StopRule;
 use millstream_model::attempt::{ActionFailure, AttemptOutcome};
 use millstream_model::crash::CrashPoint;
 use millstream_model::error_class::ErrorClass;
-use millstream_model::id::TenantId;
+use millstream_model::id::{ActionKey, DefinitionRef, TenantId};
 use millstream_model::raw::RawJson;
 use millstream_model::secrets::SecretValues;
 use millstream_rpc::evaluation_pool::EvaluationPool;
-use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
+use millstream_store::StoreResult;
+use millstream_store::action_store::{ActionAttempt, LeasedAction, SettleOutcome, Settlement};
+use millstream_workflow::action;
 use millstream_workflow::definition::ActionPolicy;
 use millstream_workflow::machine::{self, ActionInput, Machine, RenderError};
 use millstream_workflow::program::ExecutionProgram;
@@ -29,8 +30,8 @@ use millstream_workflow::{item_conclusion, quota_caps, schedule};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::attempt_contract::{AttemptCredentials, PerformOutcome};
-use super::outcome::{conclude_attempt, conclude_compensation, conclude_unusable, internal_error};
+use super::attempt_contract::{AttemptCredentials, PerformOutcome, internal_error};
+use super::deferred_input::render_input;
 use super::performer::ActionPerformer;
 use super::run_action::{run_action, withdraw_begun};
 use super::{fair_start, http_answer, secrets, trace_context};
@@ -225,79 +226,6 @@ async fn load_program(performer: &ActionPerformer, action: &LeasedAction) -> Usa
     }
 }
 
-/// The input, rendered now if it had to wait for results. `None` when the lease is lost.
-async fn render_input(
-    performer: &ActionPerformer,
-    program: &ExecutionProgram,
-    action: &LeasedAction,
-) -> Option<Result<ActionInput, ActionFailure>> {
-    let raw = match (&action.input, &action.scope, program.machine()) {
-        (Some(input), _, _) => input.clone(),
-        (None, Some(scope), Some(_)) => {
-            match render_cheap_or_pooled(performer, program, action, scope).await? {
-                Ok(input) => {
-                    record_input(performer, action, &input).await?;
-                    input
-                }
-                Err(message) => {
-                    return Some(Err(ActionFailure { class: ErrorClass::Input, message, status: None }));
-                }
-            }
-        }
-        (None, None, _) | (None, Some(_), None) => {
-            return Some(Err(internal_error("the action has neither input nor scope".to_owned())));
-        }
-    };
-    Some(raw.decode().map_err(|error| internal_error(format!("the recorded input cannot be read: {error}"))))
-}
-
-/// Renders an input: in place if it is cheap, else on the pool. `None` when the pool's time limit ended it:
-/// the attempt is dropped like one whose worker died, and counted when the action is leased again.
-async fn render_cheap_or_pooled(
-    performer: &ActionPerformer,
-    program: &ExecutionProgram,
-    action: &LeasedAction,
-    scope: &RawJson,
-) -> Option<Result<RawJson, String>> {
-    let render = |program: &ExecutionProgram, action: &LeasedAction, scope: &RawJson, stop: StopRule<'_>| {
-        let Some(machine) = program.machine() else { return Err(RenderError::Stopped) };
-        machine::render_deferred_input(
-            machine,
-            &action.lease.key.action,
-            scope,
-            &action.results,
-            action.ready_at,
-            stop,
-        )
-    };
-    let rendered = match render(program, action, scope, EvaluationPool::inline()) {
-        Err(RenderError::Stopped) => {
-            let (program, action, scope) = (program.clone(), action.clone(), scope.clone());
-            performer.evaluations.run(move |stop| render(&program, &action, &scope, stop)).await.ok()?
-        }
-        rendered @ (Ok(_) | Err(RenderError::Failed(_))) => rendered,
-    };
-    match rendered {
-        Ok(input) => Some(Ok(input)),
-        Err(RenderError::Failed(message)) => Some(Err(message)),
-        Err(RenderError::Stopped) => None,
-    }
-}
-
-/// Records a rendered input; retries for as long as the lease lasts.
-async fn record_input(performer: &ActionPerformer, action: &LeasedAction, input: &RawJson) -> Option<()> {
-    loop {
-        let inputs = [(action.lease.clone(), input.clone())];
-        match performer.env.stores.actions.record_inputs(&inputs).await {
-            Ok(held) => return held.first().copied().unwrap_or(false).then_some(()),
-            Err(error) => {
-                performer.env.store_outage.record_failure(&error);
-                tokio::time::sleep(performer.env.jittered(Duration::from_millis(250))).await;
-            }
-        }
-    }
-}
-
 /// Attempts that ended with the death of their worker are counted by their leases. They are not failures of
 /// the action, but an action that kills every worker must end as well.
 fn is_given_up(performer: &ActionPerformer, policy: &ActionPolicy, action: &LeasedAction) -> bool {
@@ -451,4 +379,69 @@ fn limit_result(attempt: AttemptOutcome, longest: usize) -> AttemptOutcome {
         | AttemptOutcome::Permanent { .. }
         | AttemptOutcome::Pause { .. } => attempt,
     }
+}
+
+/// Concludes an attempt with the worker's clock and randomness; counts and logs the outcome.
+fn conclude_attempt(
+    performer: &ActionPerformer,
+    policy: &ActionPolicy,
+    whose: ActionAttempt<'_>,
+    attempt: AttemptOutcome,
+) -> SettleOutcome {
+    let env = &performer.env;
+    let performed = match &attempt {
+        AttemptOutcome::Success { .. } => "success",
+        AttemptOutcome::Transient { .. } => "transient",
+        AttemptOutcome::Permanent { .. } => "permanent",
+        AttemptOutcome::Pause { .. } => "pause",
+    };
+    ::metrics::counter!(metrics::ATTEMPTS, "outcome" => performed).increment(1);
+    let unit_random = env.random_unit();
+    let outcome =
+        action::conclude_attempt(policy, whose, attempt, unit_random, env.now(), &mut || env.new_event_id());
+    let (shown, attempts) = (whose.attempt_id(), whose.attempt_number());
+    match &outcome {
+        SettleOutcome::Succeeded { .. }
+        | SettleOutcome::Postponed { .. }
+        | SettleOutcome::Awaiting { .. } => {}
+        SettleOutcome::Retry { error, at: _ } => {
+            ::metrics::counter!(metrics::RETRIES).increment(1);
+            tracing::debug!(action.key = %shown, action.attempt = attempts, error = %ActionFailure::of_recorded(error), "attempt failed, retrying");
+        }
+        SettleOutcome::Failed { error, then: _ } => {
+            tracing::warn!(action.key = %shown, action.attempt = attempts, error = %ActionFailure::of_recorded(error), "action failed permanently");
+        }
+    }
+    outcome
+}
+
+/// Compensation is complete: reports the recorded failure.
+fn conclude_compensation(
+    performer: &ActionPerformer,
+    policy: &ActionPolicy,
+    whose: ActionAttempt<'_>,
+    error: &RawJson,
+) -> SettleOutcome {
+    action::conclude_compensation(policy, whose, error, &mut || performer.env.new_event_id())
+}
+
+/// The conclusion for an action of another execution or holder: `None` when its definition does not contain
+/// it.
+pub(crate) async fn conclude_for_other(
+    performer: &ActionPerformer,
+    definition: &DefinitionRef,
+    whose: ActionAttempt<'_>,
+    attempt: AttemptOutcome,
+) -> StoreResult<Option<SettleOutcome>> {
+    let tenant = &whose.key.execution.tenant;
+    let program = performer.programs.get(&*performer.env.stores.definitions, tenant, definition).await?;
+    let Ok(program) = program else { return Ok(None) };
+    Ok(program
+        .action_policy(&whose.key.action)
+        .map(|policy| conclude_attempt(performer, &policy, whose, attempt)))
+}
+
+/// Without the definition nothing can be concluded: the event fails, and an operator decides.
+fn conclude_unusable(performer: &ActionPerformer, key: &ActionKey, reason: &str) -> SettleOutcome {
+    action::conclude_unhandled(key, &internal_error(reason.to_owned()), performer.env.new_event_id())
 }

@@ -37,6 +37,11 @@ pub(crate) enum PerformOutcome {
     Lost,
 }
 
+/// A failure of the engine itself.
+pub(crate) fn internal_error(message: String) -> ActionFailure {
+    ActionFailure { class: ErrorClass::Internal, message, status: None }
+}
+
 impl PerformOutcome {
     /// Not due yet.
     pub(super) const fn postponed(at: Timestamp) -> Self {

@@ -24,10 +24,11 @@ use millstream_workflow::log::EventOrigin;
 use millstream_workflow::machine::{ActionInput, ReturnInput};
 use serde::Serialize;
 
-use super::attempt_contract::PerformOutcome;
+use super::attempt::conclude_for_other;
+use super::attempt_contract::{PerformOutcome, internal_error};
 use super::emit::store_unavailable;
 use super::performer::ActionPerformer;
-use super::{device, outcome, task_for};
+use super::{device, task_for};
 use crate::notifications::publish_bells;
 
 /// Children closed in one transaction.
@@ -109,10 +110,10 @@ async fn settle_parent(
         Some(Ok(ActionInput::Node(node))) => node_answer(&node, input, attempt),
         Some(_) | None => attempt,
     };
-    let concluded = outcome::conclude_for_other(performer, &definition, view.as_attempt(), attempt).await?;
+    let concluded = conclude_for_other(performer, &definition, view.as_attempt(), attempt).await?;
     let Some(outcome) = concluded else {
         // Another build may be able to read it.
-        let error = outcome::internal_error("the parent's definition cannot be read here".to_owned());
+        let error = internal_error("the parent's definition cannot be read here".to_owned());
         return Ok(Some(AttemptOutcome::Transient { error, retry_after: None }));
     };
     let lease = Lease { key: view.key.clone(), epoch: view.epoch };

@@ -11,7 +11,7 @@ use millstream_store::run_service::{RosterCache, RunCounters, RunEnvironment, Wr
 use millstream_store::views::ActionRecord;
 use millstream_store::{StoreResult, Stores};
 
-use super::outcome;
+use super::attempt::conclude_for_other;
 use super::performer::ActionPerformer;
 use crate::metrics;
 use crate::notifications::WriteNotifications;
@@ -85,7 +85,7 @@ impl ActionPerformer {
         definition: DefinitionRef,
     ) -> StoreResult<Option<Settlement>> {
         let whose = view.as_attempt();
-        let concluded = outcome::conclude_for_other(self, &definition, whose, told.to_attempt()).await?;
+        let concluded = conclude_for_other(self, &definition, whose, told.to_attempt()).await?;
         let lease = Lease { key: waiting.key.clone(), epoch: waiting.epoch };
         Ok(concluded.map(|outcome| Settlement { lease, event_id: waiting.event_id, outcome }))
     }

@@ -28,9 +28,8 @@ use millstream_workflow::definition::{ActionKind, ActionTimeouts};
 use millstream_workflow::machine::{ActionInput, TaskForInput};
 use millstream_workflow::schedule;
 
-use super::attempt_contract::PerformOutcome;
+use super::attempt_contract::{PerformOutcome, internal_error};
 use super::emit::store_unavailable;
-use super::outcome::internal_error;
 use super::performer::ActionPerformer;
 
 /// Upper bound on items per action; more retries by an operator are unreasonable.
