@@ -1,13 +1,14 @@
 //! The history of an execution: its transitions, read or followed, and its armed timers.
 
 use millstream_model::time::Timestamp;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::executions::ExecutionStatus;
 use crate::graph_words::NodeStatus;
 use crate::scalar;
+use crate::sse::SseData;
 
 /// One transition of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -74,19 +75,13 @@ pub enum TailSseMessage {
     Transition {
         /// The seq of the transition.
         id: String,
-        #[schemars(schema_with = "json_text_of::<ExecutionTransition>")]
+        #[schemars(with = "SseData<ExecutionTransition>")]
         data: String,
     },
     End {
-        #[schemars(schema_with = "json_text_of::<TailEnd>")]
+        #[schemars(with = "SseData<TailEnd>")]
         data: String,
     },
-}
-
-/// A text that is the JSON of `T`.
-fn json_text_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    let content = generator.subschema_for::<T>();
-    json_schema!({ "type": "string", "contentMediaType": "application/json", "contentSchema": content })
 }
 
 /// An armed timer.

@@ -41,3 +41,14 @@ pub struct ActionFailure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
+
+impl ActionFailure {
+    /// A recorded error; the engine's own where it cannot be decoded.
+    pub fn of_recorded(recorded: &RawJson) -> Self {
+        recorded.decode().unwrap_or_else(|_| Self {
+            class: ErrorClass::Internal,
+            message: "the recorded error cannot be decoded".to_owned(),
+            status: None,
+        })
+    }
+}

@@ -202,10 +202,9 @@ fn record_outcome(tables: &mut MemoryTables, item: &Settlement, now: Timestamp) 
     let becomes = graph.record_outcome(&key.action, &item.outcome, now);
     let Some(action) = row.actions.get_mut(&(key.seq, key.action.clone())) else { return false };
     match becomes {
-        SettledState::Succeeded => action.settle_as(ActionStatus::Succeeded, now),
-        SettledState::Failed => action.settle_as(ActionStatus::Failed, now),
-        SettledState::Cancelled => action.settle_as(ActionStatus::Cancelled, now),
-        SettledState::Skipped => action.settle_as(ActionStatus::Skipped, now),
+        SettledState::Succeeded | SettledState::Failed | SettledState::Cancelled | SettledState::Skipped => {
+            action.settle_as(becomes.status(), now)
+        }
         SettledState::Ready(at) => action.make_ready(at),
         SettledState::Postponed(at) => {
             action.view.attempts -= 1;

@@ -1,4 +1,5 @@
-//! Leases on actions that are held. Taking them and settling have their own files.
+//! Leases on actions that are held. Taking them and settling have their own files: almost every outcome is
+//! recorded by one statement ([`settle_plain`]), the remaining ones after it ([`settle`]).
 //!
 //! Every statement names the epoch of its lease (fencing), and locks the actions in the order of their keys.
 //! Renewals use their own connections. The condition on the status is written so that plans do not use the
@@ -12,7 +13,8 @@ use millstream_model::raw::RawJson;
 use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::{
-    ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettledBatch, Settlement,
+    ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettleVerdict, SettledBatch,
+    Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::status_text;
@@ -22,7 +24,7 @@ use sqlx::{PgPool, Row};
 use crate::action_rows::{ActionColumns, millis, unwanted};
 use crate::connect::PostgresStore;
 use crate::errors::PostgresResult;
-use crate::{decode, leasing};
+use crate::{decode, leasing, settle, settle_plain};
 
 #[async_trait]
 impl ActionStore for PostgresStore {
@@ -68,7 +70,20 @@ impl ActionStore for PostgresStore {
         if batch.is_empty() {
             return Ok(SettledBatch::default());
         }
-        self.settle_all(worker, batch, grant, now).await
+        let recorded = self.with_retries(|| settle_plain::settle(&self.warm, batch, now)).await?;
+        let left = batch.iter().zip(&recorded).filter(|(_, recorded)| recorded.is_none());
+        let rest: Vec<Settlement> = left.map(|(settlement, _)| settlement.clone()).collect();
+        let mut careful = SettledBatch::default();
+        if !rest.is_empty() {
+            let settle = || settle::settle_carefully(&self.warm, worker, &rest, grant, now);
+            careful = self.with_retries(settle).await?;
+        }
+        let mut others = careful.verdicts.into_iter();
+        let verdicts = recorded
+            .into_iter()
+            .map(|recorded| recorded.or_else(|| others.next()).unwrap_or(SettleVerdict::Stale))
+            .collect();
+        Ok(SettledBatch { verdicts, ..careful })
     }
 
     async fn release_leases(&self, leases: &[Lease], _now: Timestamp) -> StoreResult<()> {

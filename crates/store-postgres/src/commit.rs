@@ -1,5 +1,5 @@
-//! Committing decisions of workers: the fence first (optimistic concurrency), then every write, in one
-//! transaction.
+//! The careful path of committing decisions of workers: the fence first (optimistic concurrency), then every
+//! write, in one transaction.
 //!
 //! The executions' rows are locked in the order of their keys; a commit whose `expected` is not the row's
 //! seq, whose execution was paused meanwhile, or one of whose events is decided already, writes nothing. The
@@ -24,7 +24,6 @@ use millstream_store::status_text;
 use sqlx::PgConnection;
 
 use crate::commit_leases::{commit_verdicts, take_ready_slots};
-use crate::commit_plain;
 use crate::commit_rows::{self, CommittedBy};
 use crate::commit_tables::correlation_of;
 use crate::connect::PostgresStore;
@@ -51,19 +50,13 @@ enum PostgresFence {
 }
 
 impl PostgresStore {
-    pub(crate) async fn commit_once(
+    pub(crate) async fn commit_carefully(
         &self,
         worker: &WorkerId,
         batch: &[ExecutionCommit],
         grant: &LeaseGrant,
         now: Timestamp,
     ) -> PostgresResult<Vec<CommitVerdict>> {
-        if batch.iter().all(commit_plain::is_plain)
-            && !mutation::is_active(Mutation::NoFence)
-            && let Some(committed) = commit_plain::commit(&self.warm, worker, batch, grant, now).await?
-        {
-            return Ok(committed);
-        }
         let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
         let given =

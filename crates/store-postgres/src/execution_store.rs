@@ -1,4 +1,5 @@
-//! Loading what a step needs, and counting attempts. Committing has its own file.
+//! Loading what a step needs, and counting attempts. Committing has its own files: almost every batch is one
+//! statement ([`commit_plain`]), any other one takes the careful path ([`crate::commit`]).
 //!
 //! `load` is one statement, so that head and mailbox of an execution are of one moment. Its rows come in
 //! four kinds (head, undecided, deferred, log) under shared columns: a join would repeat the snapshot for
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use millstream_model::id::{EventId, ExecutionKey, WorkerId};
+use millstream_model::mutation::{self, Mutation};
 use millstream_model::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::execution_store::{
@@ -20,7 +22,7 @@ use uuid::Uuid;
 
 use crate::connect::PostgresStore;
 use crate::errors::PostgresResult;
-use crate::{decode, loading};
+use crate::{commit_plain, decode, loading};
 
 #[async_trait]
 impl ExecutionStore for PostgresStore {
@@ -149,6 +151,22 @@ WHERE w.stale AND w.snapshot_seq < w.seq
 ORDER BY 1, 2, 3";
 
 impl PostgresStore {
+    async fn commit_once(
+        &self,
+        worker: &WorkerId,
+        batch: &[ExecutionCommit],
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> PostgresResult<Vec<CommitVerdict>> {
+        if batch.iter().all(commit_plain::is_plain)
+            && !mutation::is_active(Mutation::NoFence)
+            && let Some(committed) = commit_plain::commit(&self.warm, worker, batch, grant, now).await?
+        {
+            return Ok(committed);
+        }
+        self.commit_carefully(worker, batch, grant, now).await
+    }
+
     async fn load_all(
         &self,
         wanted: &[LoadRequest],

@@ -1,4 +1,4 @@
-//! Recording outcomes of attempts.
+//! The careful path of settling: outcomes with consequences for other rows, and those whose lease is lost.
 //!
 //! Locks: the executions that may have to be paused, then the events, then the actions, each in the order of
 //! their keys. The lock on the event makes two actions that settle concurrently see each other; without it
@@ -10,9 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use millstream_model::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
 use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_model::time::Timestamp;
-use millstream_store::StoreResult;
 use millstream_store::action_store::{
-    AfterFailure, LeasedAction, OutcomeDemand, SettleOutcome, SettleVerdict, SettledBatch, Settlement,
+    AfterFailure, LeasedAction, OutcomeDemand, SettleOutcome, SettledBatch, Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::incidents::opens_incident;
@@ -22,56 +21,27 @@ use uuid::Uuid;
 
 use crate::action_groups::{self, apply_lock_clause};
 use crate::action_rows::{self, unwanted};
-use crate::connect::PostgresStore;
+use crate::connection_cache::WarmConnections;
 use crate::decode;
 use crate::errors::PostgresResult;
 use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
 use crate::incident_rows::{self, OpenedIncident};
-use crate::settle_plain::{self, PlainVerdict};
 use crate::settle_plan::{self, EventStatuses, SettlePlan};
 
-impl PostgresStore {
-    /// Ends of actions without relations in one statement; the remaining settlements after it.
-    pub(crate) async fn settle_all(
-        &self,
-        worker: &WorkerId,
-        batch: &[Settlement],
-        grant: &LeaseGrant,
-        now: Timestamp,
-    ) -> StoreResult<SettledBatch> {
-        let recorded = self.with_retries(|| settle_plain::settle(&self.warm, batch, now)).await?;
-        let rest: Vec<Settlement> = batch
-            .iter()
-            .zip(&recorded)
-            .filter(|(_, recorded)| **recorded == PlainVerdict::Not)
-            .map(|(settlement, _)| settlement.clone())
-            .collect();
-        let mut careful = SettledBatch::default();
-        if !rest.is_empty() {
-            careful = self.with_retries(|| self.settle_carefully(worker, &rest, grant, now)).await?;
-        }
-        let mut verdicts = careful.verdicts.into_iter();
-        let verdicts = recorded.into_iter().map(|recorded| match recorded {
-            PlainVerdict::Here => SettleVerdict::Recorded { event: EventStatus::Completed },
-            PlainVerdict::Not => verdicts.next().unwrap_or(SettleVerdict::Stale),
-        });
-        Ok(SettledBatch { verdicts: verdicts.collect(), ..careful })
-    }
-
-    async fn settle_carefully(
-        &self,
-        worker: &WorkerId,
-        batch: &[Settlement],
-        grant: &LeaseGrant,
-        now: Timestamp,
-    ) -> PostgresResult<SettledBatch> {
-        let mut held = self.warm.hold_pooled().await?;
-        let mut transaction = held.begin().await?;
-        let settled = settle_within(&mut transaction, worker, batch, grant, now).await?;
-        transaction.commit().await?;
-        Ok(settled)
-    }
+/// The careful path, in a transaction of its own.
+pub(crate) async fn settle_carefully(
+    warm: &WarmConnections,
+    worker: &WorkerId,
+    batch: &[Settlement],
+    grant: &LeaseGrant,
+    now: Timestamp,
+) -> PostgresResult<SettledBatch> {
+    let mut held = warm.hold_pooled().await?;
+    let mut transaction = held.begin().await?;
+    let settled = settle_within(&mut transaction, worker, batch, grant, now).await?;
+    transaction.commit().await?;
+    Ok(settled)
 }
 
 /// The same inside an open transaction, which may already hold rows of tables that come before executions in

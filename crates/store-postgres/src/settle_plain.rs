@@ -10,8 +10,9 @@
 
 use millstream_model::mutation::{self, Mutation};
 use millstream_model::raw::RawJson;
+use millstream_model::status::EventStatus;
 use millstream_model::time::Timestamp;
-use millstream_store::action_store::{AfterFailure, SettleOutcome, Settlement};
+use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::status_text;
 use sqlx::Row;
@@ -20,12 +21,6 @@ use uuid::Uuid;
 use crate::action_rows::ActionColumns;
 use crate::connection_cache::WarmConnections;
 use crate::errors::PostgresResult;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PlainVerdict {
-    Here,
-    Not,
-}
 
 const SETTLE: &str = status_text!("
 WITH held AS MATERIALIZED (
@@ -68,13 +63,13 @@ struct PlainEnd<'a> {
     emit: Option<&'a EventSubmission>,
 }
 
-/// One verdict per settlement, in order.
+/// One verdict per settlement, in order; `None` where nothing was recorded here.
 pub(crate) async fn settle(
     warm: &WarmConnections,
     batch: &[Settlement],
     now: Timestamp,
-) -> PostgresResult<Vec<PlainVerdict>> {
-    let mut recorded = vec![PlainVerdict::Not; batch.len()];
+) -> PostgresResult<Vec<Option<SettleVerdict>>> {
+    let mut recorded = vec![None; batch.len()];
     if mutation::is_active(Mutation::AnyToken) {
         return Ok(recorded);
     }
@@ -116,7 +111,7 @@ pub(crate) async fn settle(
         .bind(plain.iter().map(|one| Some(one.end.err()?.as_str())).collect::<Vec<_>>());
     for place in warm.fetch_row(settle).await?.try_get::<Vec<i64>, _>(0)? {
         if let Some(one) = usize::try_from(place).ok().and_then(|place| recorded.get_mut(place)) {
-            *one = PlainVerdict::Here;
+            *one = Some(SettleVerdict::Recorded { event: EventStatus::Completed });
         }
     }
     Ok(recorded)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use millstream_model::action_queue::ActionQueue;
 use millstream_model::id::{ActionKey, EventId, ExecutionKey, Name, TenantId};
 use millstream_model::incident::NewIncident;
-use millstream_model::status::{ActionStatus, EventStatus};
+use millstream_model::status::EventStatus;
 use millstream_model::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::event_log::EventSubmission;
@@ -108,15 +108,7 @@ fn record_outcome<'a>(
     }
     let event = (key.execution.tenant.clone(), group.event_id);
     let becomes = group.graph.record_outcome(&key.action, &settlement.outcome, now);
-    let status = match becomes {
-        SettledState::Succeeded => ActionStatus::Succeeded,
-        SettledState::Failed => ActionStatus::Failed,
-        SettledState::Cancelled => ActionStatus::Cancelled,
-        SettledState::Skipped => ActionStatus::Skipped,
-        SettledState::Ready(_) | SettledState::Postponed(_) => ActionStatus::Ready,
-        SettledState::Awaiting(_) => ActionStatus::Awaiting,
-        SettledState::Closing => ActionStatus::Waiting,
-    };
+    let status = becomes.status();
     let update = action_groups::update_of(&mut plan.actions, key.clone(), status);
     match becomes {
         SettledState::Succeeded | SettledState::Failed | SettledState::Cancelled | SettledState::Skipped => {

@@ -76,7 +76,7 @@ impl<'a> SettlementBatch<'a> {
     fn record_settlement(&mut self, item: &'a Settlement) -> SqliteResult<RecordedSettlement> {
         let Self { connection, grant, now, .. } = *self;
         if settle_alone(connection, item, now)? {
-            self.emitted.extend(emitted_event(&item.outcome));
+            self.emitted.extend(item.outcome.emitted_event());
             return Ok(RecordedSettlement::Alone);
         }
         let key = &item.lease.key;
@@ -96,7 +96,7 @@ impl<'a> SettlementBatch<'a> {
         if let SettleOutcome::Failed { then: AfterFailure::Incident(incident), .. } = &item.outcome {
             record_failure(connection, touched, key, incident, now)?;
         }
-        self.emitted.extend(emitted_event(&item.outcome));
+        self.emitted.extend(item.outcome.emitted_event());
         Ok(RecordedSettlement::Among(at))
     }
 
@@ -153,17 +153,6 @@ fn scope_of(connection: &Connection, item: &Settlement) -> SqliteResult<Settleme
         read.query_row(action_columns(&item.lease.key), |row| row.get(0)).optional()?;
     let alone = is_alone.unwrap_or(false).then(|| action.clone());
     Ok(SettlementScope { execution: execution.clone(), seq: *seq, alone })
-}
-
-fn emitted_event(outcome: &SettleOutcome) -> Option<&EventSubmission> {
-    match outcome {
-        SettleOutcome::Succeeded { emit, .. } => emit.as_deref(),
-        SettleOutcome::Failed { then: AfterFailure::Emit(event), .. } => Some(event),
-        SettleOutcome::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
-        | SettleOutcome::Retry { .. }
-        | SettleOutcome::Postponed { .. }
-        | SettleOutcome::Awaiting { .. } => None,
-    }
 }
 
 /// Settles the end of an action that is alone, a success or a handled failure, under a held lease; `false`

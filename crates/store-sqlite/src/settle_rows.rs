@@ -128,10 +128,9 @@ pub(crate) fn write_outcome(
     };
     let settle = |status| settle_action(connection, key, status, result, error, handled, now);
     match becomes {
-        SettledState::Succeeded => settle(ActionStatus::Succeeded),
-        SettledState::Failed => settle(ActionStatus::Failed),
-        SettledState::Cancelled => settle(ActionStatus::Cancelled),
-        SettledState::Skipped => settle(ActionStatus::Skipped),
+        SettledState::Succeeded | SettledState::Failed | SettledState::Cancelled | SettledState::Skipped => {
+            settle(becomes.status())
+        }
         SettledState::Ready(at) => ready_again(connection, key, at, error, 0),
         SettledState::Postponed(at) => ready_again(connection, key, at, error, 1),
         SettledState::Awaiting(until) => await_outcome(connection, key, until),

@@ -10,13 +10,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millstream_model::id::{ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
-use millstream_model::incident::NewIncident;
 use millstream_model::raw::RawJson;
 use millstream_model::status::{EventStatus, ExecutionPhase};
 use millstream_model::time::Timestamp;
+pub use millstream_workflow::settle_outcome::{ActionAttempt, AfterFailure, FailureHandling, SettleOutcome};
 
 use crate::StoreResult;
-use crate::event_log::EventSubmission;
 use crate::lease_grant::LeaseGrant;
 
 #[async_trait::async_trait]
@@ -174,6 +173,19 @@ pub struct LeasedAction {
     pub begun: LeaseOrigin,
 }
 
+impl LeasedAction {
+    /// The attempt that this lease is for.
+    pub fn as_attempt(&self) -> ActionAttempt<'_> {
+        ActionAttempt {
+            key: &self.lease.key,
+            revision: self.revision,
+            attempts: self.attempt,
+            ready_at: Some(self.ready_at),
+            traceparent: self.traceparent.as_deref(),
+        }
+    }
+}
+
 /// Whether a leased action was [`Awaiting`](SettleOutcome::Awaiting) an outcome from outside before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseOrigin {
@@ -188,53 +200,6 @@ pub struct Settlement {
     pub lease: Lease,
     pub event_id: EventId,
     pub outcome: SettleOutcome,
-}
-
-#[derive(Debug, Clone)]
-pub enum SettleOutcome {
-    /// Succeeded; `emit` is appended in the same transaction.
-    Succeeded { result: RawJson, emit: Option<Box<EventSubmission>> },
-    /// Retry from `at` on; the error is stored until then. In an execution that was cancelled meanwhile the
-    /// action is `cancelled` instead, as if it had not been leased.
-    Retry { error: RawJson, at: Timestamp },
-    /// Postponed: ready again from `at` on, the attempt is not counted. An error says what it waits for, and
-    /// is stored as with `Retry`. In a cancelled execution it is `cancelled`, as with `Retry`.
-    Postponed { at: Timestamp, error: Option<RawJson> },
-    /// Begun; the outcome arrives later from outside, under the same lease, which needs no renewal. From
-    /// `until` on any worker can lease it again, in order to give it up: it is in the engine's own queue from
-    /// now on.
-    Awaiting { until: Option<Timestamp> },
-    /// Failed finally: dependents are skipped, and then see [`AfterFailure`].
-    Failed { error: RawJson, then: AfterFailure },
-}
-
-#[derive(Debug, Clone)]
-pub enum AfterFailure {
-    /// An event of the definition's own handles it.
-    Emit(Box<EventSubmission>),
-    /// The completed actions of the transition are undone first (see [`settling`](crate::settling)); then the
-    /// action is leased once more, as [`closing`](LeasedAction::closing).
-    Compensate,
-    /// The event fails (with the reason as its error), an incident is opened, and the execution is paused
-    /// from this commit on, if it is active and not paused already.
-    Incident(NewIncident),
-}
-
-impl AfterFailure {
-    pub const fn handling(&self) -> FailureHandling {
-        match self {
-            Self::Emit(_) | Self::Compensate => FailureHandling::Handled,
-            Self::Incident(_) => FailureHandling::Unhandled,
-        }
-    }
-}
-
-/// Whether an event of the definition's own handled a final failure. A handled failure is over:
-/// [`retry`](crate::intervention::Interventions::retry_event) reopens only unhandled ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureHandling {
-    Handled,
-    Unhandled,
 }
 
 /// What [`ActionStore::settle_actions`] did.

@@ -9,6 +9,7 @@ use millstream_model::overdue_sweep::SweepBand;
 use millstream_model::raw::RawJson;
 use millstream_model::status::EventStatus;
 use millstream_model::time::Timestamp;
+pub use millstream_workflow::event_submission::{EventSubmission, IdempotencyKey};
 use millstream_workflow::log::{AppliedEvent, EventOrigin, ExecutionState};
 
 use crate::StoreResult;
@@ -134,27 +135,6 @@ pub struct ExecutionStart {
     pub events: Vec<EventSubmission>,
     /// Of a graph: its rows, with metadata and blob; and an entry in the feed.
     pub graph: Option<Box<GraphRows>>,
-}
-
-/// An event to accept.
-#[derive(Debug, Clone)]
-pub struct EventSubmission {
-    pub event_id: EventId,
-    pub execution: ExecutionKey,
-    pub name: Name,
-    pub payload: RawJson,
-    pub origin: EventOrigin,
-    pub idempotency: Option<IdempotencyKey>,
-    /// The sender: the name of the key, `timer`, or `action:NAME`.
-    pub actor: Option<String>,
-    pub traceparent: Option<String>,
-}
-
-/// A client's idempotency key with the hash of the request content.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdempotencyKey {
-    pub key: String,
-    pub request_hash: [u8; 32],
 }
 
 /// The verdict on one [`AppendRequest`].

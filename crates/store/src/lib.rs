@@ -40,7 +40,6 @@ pub mod node_request;
 pub mod notices;
 pub mod opening_selection;
 pub mod outbox;
-pub mod outcome;
 pub mod paging;
 pub mod queue_store;
 pub mod quota_cache;

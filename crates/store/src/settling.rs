@@ -61,6 +61,20 @@ pub enum SettledState {
     Closing,
 }
 
+impl SettledState {
+    pub const fn status(self) -> ActionStatus {
+        match self {
+            Self::Succeeded => ActionStatus::Succeeded,
+            Self::Failed => ActionStatus::Failed,
+            Self::Cancelled => ActionStatus::Cancelled,
+            Self::Skipped => ActionStatus::Skipped,
+            Self::Ready(_) | Self::Postponed(_) => ActionStatus::Ready,
+            Self::Awaiting(_) => ActionStatus::Awaiting,
+            Self::Closing => ActionStatus::Waiting,
+        }
+    }
+}
+
 /// Consequences of outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettleConsequences {
@@ -109,14 +123,15 @@ impl TransitionActions {
             }
         };
         if let Some(member) = self.members.get_mut(action) {
-            (member.status, member.closing) = match becomes {
-                SettledState::Succeeded => (ActionStatus::Succeeded, false),
-                SettledState::Failed => (ActionStatus::Failed, false),
-                SettledState::Cancelled => (ActionStatus::Cancelled, false),
-                SettledState::Skipped => (ActionStatus::Skipped, false),
-                SettledState::Ready(_) | SettledState::Postponed(_) => (ActionStatus::Ready, member.closing),
-                SettledState::Awaiting(_) => (ActionStatus::Awaiting, false),
-                SettledState::Closing => (ActionStatus::Waiting, true),
+            member.status = becomes.status();
+            member.closing = match becomes {
+                SettledState::Succeeded
+                | SettledState::Failed
+                | SettledState::Cancelled
+                | SettledState::Skipped
+                | SettledState::Awaiting(_) => false,
+                SettledState::Ready(_) | SettledState::Postponed(_) => member.closing,
+                SettledState::Closing => true,
             };
             member.settled_at = member.status.is_settled().then_some(now);
         }

@@ -10,6 +10,7 @@ use millstream_model::time::Timestamp;
 use millstream_workflow::log::{ExecutionState, Transition};
 
 use crate::StoreResult;
+use crate::action_store::ActionAttempt;
 use crate::execution_store::PageRemainder;
 
 #[async_trait::async_trait]
@@ -166,6 +167,17 @@ pub struct ActionRecord {
 }
 
 impl ActionRecord {
+    /// The attempt under way, of an action that waits for an outcome from outside.
+    pub fn as_attempt(&self) -> ActionAttempt<'_> {
+        ActionAttempt {
+            key: &self.key,
+            revision: self.revision,
+            attempts: self.attempts,
+            ready_at: Some(self.ready_at.unwrap_or(self.created_at)),
+            traceparent: None,
+        }
+    }
+
     pub const fn place(&self) -> ActionPlace {
         ActionPlace { seq: self.key.seq, ordinal: self.ordinal }
     }

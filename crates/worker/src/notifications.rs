@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use millstream_model::id::{DeviceKey, EventId, ExecutionKey, Seq};
-use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, Settlement};
+use millstream_store::action_store::{SettleVerdict, Settlement};
 use millstream_stream::announcement::Announcement;
 use millstream_stream::doorbell::Doorbell;
 
@@ -37,16 +37,8 @@ impl WriteNotifications {
         }
         let key = settlement.lease.key;
         self.announce_transition(&key.execution, key.seq, settlement.event_id);
-        match settlement.outcome {
-            SettleOutcome::Succeeded { emit: Some(_), .. }
-            | SettleOutcome::Failed { then: AfterFailure::Emit(_), .. } => {
-                self.ring_mailbox(key.execution.clone());
-            }
-            SettleOutcome::Succeeded { emit: None, .. }
-            | SettleOutcome::Retry { .. }
-            | SettleOutcome::Postponed { .. }
-            | SettleOutcome::Awaiting { .. }
-            | SettleOutcome::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
+        if settlement.outcome.emitted_event().is_some() {
+            self.ring_mailbox(key.execution.clone());
         }
         Some(key.execution)
     }

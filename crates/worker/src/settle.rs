@@ -27,7 +27,7 @@ use crate::leasing::tenant_slots::TenantSlotReservation;
 use crate::metrics;
 use crate::notifications::WriteNotifications;
 use crate::perform::attempt::AttemptReport;
-use crate::perform::outcome::internal_error;
+use crate::perform::attempt_contract::internal_error;
 use crate::settle_queue::{BATCH, SettleQueue};
 
 const REFUSED: &str = "its outcome could not be stored";

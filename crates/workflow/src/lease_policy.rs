@@ -53,7 +53,7 @@ impl LeasePolicy {
     }
 
     pub fn of_action(spec: &ActionSpec, tenant: &TenantId) -> Self {
-        let timeouts = &spec.timeouts;
+        let timeouts = &spec.policy.timeouts;
         let (queue, attempt) = match &spec.kind {
             ActionKind::Call { function, .. } => (ActionQueue::call_of(tenant, function), None),
             ActionKind::Task(task) => {

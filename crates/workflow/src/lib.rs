@@ -5,12 +5,13 @@
 //! are arguments.
 //!
 //! Reading order, each module after those that it uses: [`definition`] and [`graph`] (what users write), [`log`]
-//! (what the store records), [`visit_limits`], [`machine`] and [`definition_parser`], [`graph_machine`], [`program`]
-//! (either machine); then actions: [`action`], [`schedule`], [`lease_policy`], [`quota_caps`], [`item_conclusion`].
+//! (what the store records), [`event_submission`], [`visit_limits`], [`machine`] and [`definition_parser`], [`graph_machine`], [`program`]
+//! (either machine); then actions: [`settle_outcome`], [`action`], [`schedule`], [`lease_policy`], [`quota_caps`], [`item_conclusion`].
 
 pub mod action;
 pub mod definition;
 pub mod definition_parser;
+pub mod event_submission;
 pub mod graph;
 pub mod graph_machine;
 pub mod item_conclusion;
@@ -20,4 +21,5 @@ pub mod machine;
 pub mod program;
 pub mod quota_caps;
 pub mod schedule;
+pub mod settle_outcome;
 pub mod visit_limits;

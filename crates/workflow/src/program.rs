@@ -7,7 +7,7 @@ use millstream_model::id::{DefinitionRef, Name};
 use millstream_model::status::PauseState;
 use millstream_model::time::Timestamp;
 
-use crate::definition::ActionSpec;
+use crate::definition::ActionPolicy;
 use crate::graph;
 use crate::graph_machine;
 use crate::log::{ExecutionState, MailboxEvent, VisitDecisions};
@@ -59,14 +59,14 @@ impl ExecutionProgram {
         }
     }
 
-    /// The spec of an action (retries, timeouts, result events), internal actions included.
-    pub fn action_spec(&self, name: &Name) -> Option<Cow<'_, ActionSpec>> {
-        if let Some(internal) = machine::internal_action_spec(name) {
+    /// The policy of an action (retries, timeouts, result events), internal actions included.
+    pub fn action_policy(&self, name: &Name) -> Option<Cow<'_, ActionPolicy>> {
+        if let Some(internal) = machine::internal_action_policy(name) {
             return Some(Cow::Owned(internal));
         }
         match self {
-            Self::Machine(machine) => machine.action_spec(name).map(Cow::Borrowed),
-            Self::Graph => Some(Cow::Owned(graph::dispatch_spec(name))),
+            Self::Machine(machine) => machine.action_spec(name).map(|spec| Cow::Borrowed(&spec.policy)),
+            Self::Graph => Some(Cow::Owned(graph::dispatch_policy())),
         }
     }
 

@@ -11,13 +11,20 @@ use millstream_model::quota::refusal::QuotaRefusal;
 
 use crate::definition::{ActionKind, Definition};
 use crate::graph::{GraphSpec, NodeEdit, NodeOptions, NodeSpec};
+use crate::machine::ActionInput;
 
 /// Violations of the quota by a definition. Stored versions keep running: see [`attempt_within`].
 pub fn definition_problems(definition: &Definition, quota: &EffectiveQuota) -> Vec<ValidationProblem> {
     let mut problems = Vec::new();
     for (name, action) in definition.actions() {
-        let timeout = Some(action.timeouts.start_to_close).filter(|_| occupies_slot(&action.kind));
-        check_cap(timeout, Some(action.retry.attempts), &format!("actions.{name}"), quota, &mut problems);
+        let timeout = Some(action.policy.timeouts.start_to_close).filter(|_| occupies_slot(&action.kind));
+        check_cap(
+            timeout,
+            Some(action.policy.retry.attempts),
+            &format!("actions.{name}"),
+            quota,
+            &mut problems,
+        );
     }
     problems
 }
@@ -99,10 +106,10 @@ fn check_cap(
 }
 
 /// The time limit of an attempt of a stored version: that of its definition, capped by the quota.
-pub fn attempt_within(asked: Duration, kind: &ActionKind, quota: &EffectiveQuota) -> Duration {
+pub fn attempt_within(asked: Duration, input: &ActionInput, quota: &EffectiveQuota) -> Duration {
     let most = quota.value(QuotaName::MaxActionTimeout).as_duration();
     match most {
-        Some(most) if occupies_slot(kind) => asked.min(most),
+        Some(most) if holds_slot(input) => asked.min(most),
         Some(_) | None => asked,
     }
 }
@@ -131,11 +138,33 @@ const fn occupies_slot(kind: &ActionKind) -> bool {
     }
 }
 
+/// The same of an attempt under way, internal actions included. A node waits for capacity at an executor
+/// first, and its call ends at the cap by itself.
+const fn holds_slot(input: &ActionInput) -> bool {
+    match input {
+        ActionInput::Log(_)
+        | ActionInput::Http(_)
+        | ActionInput::Call(_)
+        | ActionInput::Emit(_)
+        | ActionInput::Webhook(_)
+        | ActionInput::Noop(_)
+        | ActionInput::Return(_)
+        | ActionInput::CloseChildren => true,
+        ActionInput::Task(_)
+        | ActionInput::Device(_)
+        | ActionInput::TaskFor(_)
+        | ActionInput::Start(_)
+        | ActionInput::Wait(_)
+        | ActionInput::Node(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use millstream_model::document::SourceFormat;
     use millstream_model::id::TenantId;
     use millstream_model::quota::{QuotaSet, QuotaSettings, QuotaValue};
+    use millstream_model::raw::RawJson;
 
     use super::*;
     use crate::definition_parser::parse;
@@ -225,10 +254,10 @@ mod tests {
 
     #[test]
     fn stored_version_attempt_ends_at_quota() {
-        let http = definition("{http: {url: 'http://h.example/'}, timeout: 36500d}");
-        let action = http.actions().values().next().unwrap();
         let row = QuotaSet::default().with(QuotaName::MaxActionTimeout, QuotaValue::AtMost(90_000));
-        let within = |asked| attempt_within(Duration::from_secs(asked), &action.kind, &quota(&row));
+        let within = |asked| {
+            attempt_within(Duration::from_secs(asked), &ActionInput::Noop(RawJson::null()), &quota(&row))
+        };
         assert_eq!(within(3_153_600_000), Duration::from_secs(90));
         assert_eq!(within(10), Duration::from_secs(10));
     }

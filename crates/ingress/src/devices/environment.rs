@@ -8,9 +8,8 @@ use futures::future::join_all;
 use millstream_devices::claim::{RunOutcome, SelectionWeights, WaitingAction};
 use millstream_model::entropy::{self, Entropy};
 use millstream_model::time::Timestamp;
-use millstream_store::action_store::{Lease, SettledBatch, Settlement};
+use millstream_store::action_store::{ActionAttempt, Lease, SettledBatch, Settlement};
 use millstream_store::clock::Clock;
-use millstream_store::outcome::{self, ActionAttempt};
 use millstream_store::run_service::{RosterCache, RunEnvironment, WrittenRuns};
 use millstream_store::{StoreResult, Stores};
 use millstream_stream::announcement::Announcement;
@@ -100,11 +99,9 @@ async fn settlement_of_run(
     let found = environment.machines.find_machine(tenant, &definition.name, Some(definition.version)).await?;
     let Some((_, machine)) = found else { return Ok(None) };
     let Some(spec) = machine.action_spec(&key.action) else { return Ok(None) };
-    let whose = ActionAttempt { key, revision: view.revision, traceparent: None };
-    let attempts = u32::try_from(view.attempts).unwrap_or(1);
-    let conclusion = action::conclude_attempt(spec, &whose.attempt_id(), attempts, told.to_attempt(), 0.0);
+    let whose = ActionAttempt { ready_at: None, ..view.as_attempt() };
     let now = environment.clock.now();
-    let outcome = outcome::settle_conclusion(whose, conclusion, now, &mut || {
+    let outcome = action::conclude_attempt(&spec.policy, whose, told.to_attempt(), 0.0, now, &mut || {
         entropy::event_id(now, &*environment.entropy)
     });
     let lease = Lease { key: key.clone(), epoch: waiting.epoch };

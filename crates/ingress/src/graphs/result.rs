@@ -6,9 +6,8 @@ use millstream_model::entropy;
 use millstream_model::id::ExecutionKey;
 use millstream_model::raw::RawJson;
 use millstream_model::status::ActionStatus;
-use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
+use millstream_store::action_store::{ActionAttempt, Lease, SettleVerdict, Settlement};
 use millstream_store::graph_store::{ExecutorLogText, NodeView};
-use millstream_store::outcome::{self, ActionAttempt};
 use millstream_workflow::action;
 use millstream_workflow::graph::{self, ExecutorAnswer, NodeEdit, NodeId, NodeStatus};
 
@@ -99,15 +98,13 @@ async fn settle_attempt(
     answer: &ExecutorAnswer,
 ) -> Result<(), RequestRefusal> {
     let action = &attempt.action;
-    let whose =
-        ActionAttempt { key: &action.key, revision: action.revision, traceparent: Some(&trace.traceparent) };
-    let attempts = u32::try_from(action.attempts).unwrap_or(1);
-    let spec = graph::dispatch_spec(&attempt.node.node);
+    let whose = ActionAttempt { traceparent: Some(&trace.traceparent), ..action.as_attempt() };
     let performed = Performed::Success { result: RawJson::from_value(answer) };
-    let conclusion = action::conclude_attempt(&spec, &whose.attempt_id(), attempts, performed, 0.0);
     let now = deps.clock.now();
-    let outcome =
-        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*deps.entropy));
+    let policy = graph::dispatch_policy();
+    let outcome = action::conclude_attempt(&policy, whose, performed, 0.0, now, &mut || {
+        entropy::event_id(now, &*deps.entropy)
+    });
     let lease = Lease { key: action.key.clone(), epoch: said.token.epoch() };
     let settlement = Settlement { lease, event_id: action.event_id, outcome };
     match deps.reports.settle_task(settlement).await? {

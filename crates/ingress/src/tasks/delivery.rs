@@ -12,8 +12,7 @@ use millstream_model::raw::RawJson;
 use millstream_model::time::Timestamp;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::StoreResult;
-use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
-use millstream_store::outcome::{self, ActionAttempt};
+use millstream_store::action_store::{ActionAttempt, LeasedAction, SettleOutcome, Settlement};
 use millstream_workflow::definition::ActionSpec;
 use millstream_workflow::machine::{self, ActionInput, Machine, RenderError, TaskInput};
 use millstream_workflow::{action, schedule};
@@ -61,7 +60,7 @@ pub(crate) async fn prepare_tasks(
         };
         match input_of_task(deps, &machine, spec, &action).await? {
             Ok(input) => {
-                let limit = schedule::attempt_timeout(&spec.timeouts, action.ready_at, asked);
+                let limit = schedule::attempt_timeout(&spec.policy.timeouts, action.ready_at, asked);
                 deps.handed.put_task(HeldTask::from(&action));
                 tasks.push(ReadyTask { deadline: asked.plus(limit), action, input });
             }
@@ -81,13 +80,13 @@ async fn input_of_task(
     action: &LeasedAction,
 ) -> StoreResult<std::result::Result<TaskInput, Option<ActionFailure>>> {
     if let Some(error) =
-        schedule::missed_timeout(&spec.timeouts, action.attempt, action.ready_at, deps.clock.now())
+        schedule::missed_timeout(&spec.policy.timeouts, action.attempt, action.ready_at, deps.clock.now())
     {
         return Ok(Err(Some(error)));
     }
     // The earlier attempts ended with their leases, without a report.
-    if i64::from(action.attempt) > i64::from(spec.retry.attempts) {
-        let (class, what) = match spec.timeouts.heartbeat {
+    if i64::from(action.attempt) > i64::from(spec.policy.retry.attempts) {
+        let (class, what) = match spec.policy.timeouts.heartbeat {
             Some(_) => (ErrorClass::Heartbeat, "the last one sent no heartbeat"),
             None => (ErrorClass::Timeout, "the last one reported no outcome in time"),
         };
@@ -151,19 +150,13 @@ async fn give_up_task(
     action: &LeasedAction,
     error: ActionFailure,
 ) -> StoreResult<()> {
-    let traceparent = action.traceparent.as_deref();
-    let whose = ActionAttempt { key: &action.lease.key, revision: action.revision, traceparent };
-    let attempts = u32::try_from(action.attempt - 1).unwrap_or(1);
-    let conclusion = action::conclude_attempt(
-        spec,
-        &whose.attempt_id(),
-        attempts,
-        AttemptOutcome::Permanent { error },
-        0.0,
-    );
+    // The lease of this delivery is not an attempt.
+    let whose = ActionAttempt { attempts: action.attempt - 1, ..action.as_attempt() };
     let now = deps.clock.now();
-    let outcome =
-        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*deps.entropy));
+    let performed = AttemptOutcome::Permanent { error };
+    let outcome = action::conclude_attempt(&spec.policy, whose, performed, 0.0, now, &mut || {
+        entropy::event_id(now, &*deps.entropy)
+    });
     let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
     deps.reports.settle_task(settlement).await?;
     deps.board.end_lease(&action.lease.key.execution.tenant);

@@ -4,10 +4,10 @@ use millstream_model::attempt::AttemptOutcome;
 use millstream_model::entropy;
 use millstream_model::id::ActionKey;
 use millstream_model::status::{ActionStatus, EventStatus};
-use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
-use millstream_store::outcome::{self, ActionAttempt};
-use millstream_workflow::action::{self, ActionConclusion, FailureConsequence};
-use millstream_workflow::schedule;
+use millstream_store::action_store::{
+    ActionAttempt, AfterFailure, Lease, SettleOutcome, SettleVerdict, Settlement,
+};
+use millstream_workflow::action;
 
 use super::TaskDeps;
 use super::handed_out_tasks::HeldTask;
@@ -59,17 +59,20 @@ pub(crate) async fn settle_task(
     let spec = machine.action_spec(&key.action).ok_or_else(unknown)?;
 
     let now = deps.clock.now();
-    let whose = ActionAttempt { key, revision: held.revision, traceparent: held.traceparent.as_deref() };
-    let attempts = u32::try_from(held.attempts).unwrap_or(1);
-    let left = held.ready_at.and_then(|ready_at| schedule::remaining_time(&spec.timeouts, ready_at, now));
+    let whose = ActionAttempt {
+        key,
+        revision: held.revision,
+        attempts: held.attempts,
+        ready_at: held.ready_at,
+        traceparent: held.traceparent.as_deref(),
+    };
     let unit = entropy::random_unit(&*deps.entropy);
-    let conclusion =
-        action::conclude_attempt_within(spec, &whose.attempt_id(), attempts, attempt, unit, left);
-    let outcome = outcome_of_conclusion(&conclusion);
-    let settling =
-        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*deps.entropy));
+    let concluded = action::conclude_attempt(&spec.policy, whose, attempt, unit, now, &mut || {
+        entropy::event_id(now, &*deps.entropy)
+    });
+    let outcome = shown_outcome(&concluded);
     let lease = Lease { key: key.clone(), epoch: held.token };
-    let settlement = Settlement { lease, event_id: held.event_id, outcome: settling };
+    let settlement = Settlement { lease, event_id: held.event_id, outcome: concluded };
     match deps.reports.settle_task(settlement).await? {
         SettleVerdict::Recorded { event } => {
             deps.handed.forget_task(key);
@@ -96,14 +99,13 @@ async fn outcome_of_retry(deps: &TaskDeps, key: &ActionKey) -> SettledTaskOutcom
     }
 }
 
-fn outcome_of_conclusion(conclusion: &ActionConclusion) -> SettledTaskOutcome {
-    match conclusion {
-        ActionConclusion::Succeeded { .. } => SettledTaskOutcome::Completed,
-        ActionConclusion::Retry { .. } => SettledTaskOutcome::Retried,
-        ActionConclusion::Failed {
-            then: FailureConsequence::Emit(..) | FailureConsequence::Compensate,
-            ..
-        } => SettledTaskOutcome::Failed,
-        ActionConclusion::Failed { then: FailureConsequence::Incident, .. } => SettledTaskOutcome::Incident,
+const fn shown_outcome(concluded: &SettleOutcome) -> SettledTaskOutcome {
+    match concluded {
+        SettleOutcome::Succeeded { .. } | SettleOutcome::Awaiting { .. } => SettledTaskOutcome::Completed,
+        SettleOutcome::Retry { .. } | SettleOutcome::Postponed { .. } => SettledTaskOutcome::Retried,
+        SettleOutcome::Failed { then: AfterFailure::Emit(_) | AfterFailure::Compensate, .. } => {
+            SettledTaskOutcome::Failed
+        }
+        SettleOutcome::Failed { then: AfterFailure::Incident(_), .. } => SettledTaskOutcome::Incident,
     }
 }

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use millstream_model::action_queue::ActionQueue;
 use millstream_model::id::{ActionKey, WorkerId};
-use millstream_store::action_store::{
-    AfterFailure, LeaseHeartbeat, LeasePulse, SettleOutcome, SettleVerdict, SettledBatch, Settlement,
-};
+use millstream_store::action_store::{LeaseHeartbeat, LeasePulse, SettleVerdict, SettledBatch, Settlement};
 use millstream_store::clock::Clock;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::views::ActionRecord;
@@ -123,19 +121,9 @@ impl SettleNotifier {
                 SettleVerdict::Recorded { event: _ } => {}
                 SettleVerdict::Stale => continue,
             }
-            match settlement.outcome {
-                SettleOutcome::Succeeded { emit: Some(_), .. }
-                | SettleOutcome::Failed { then: AfterFailure::Emit(_), .. } => {
-                    bells.push(Doorbell::Mailbox(key.execution.clone()));
-                }
-                // A retry is leased when it is due.
-                SettleOutcome::Succeeded { emit: None, .. }
-                | SettleOutcome::Retry { .. }
-                | SettleOutcome::Postponed { .. }
-                | SettleOutcome::Awaiting { .. }
-                | SettleOutcome::Failed {
-                    then: AfterFailure::Incident(_) | AfterFailure::Compensate, ..
-                } => {}
+            // A retry is leased when it is due.
+            if settlement.outcome.emitted_event().is_some() {
+                bells.push(Doorbell::Mailbox(key.execution.clone()));
             }
             news.push(Announcement {
                 execution: key.execution,

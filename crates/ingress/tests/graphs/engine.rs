@@ -19,12 +19,11 @@ use millstream_store::execution_store::{
     LoadedExecution, MailboxLimits, NewAction, OpenActions, SnapshotWrite,
 };
 use millstream_store::graph_store::{NodeDispatch, NodeFilter};
-use millstream_store::outcome::{ActionAttempt, settle_conclusion};
 use millstream_store::views::ActionRecord;
 use millstream_stream::StreamHandles;
 use millstream_stream::announcement::Announcement;
 use millstream_workflow::action::conclude_attempt;
-use millstream_workflow::graph::{ExecutorAnswer, NodeId, NodeStatus, dispatch_spec};
+use millstream_workflow::graph::{ExecutorAnswer, NodeId, NodeStatus, dispatch_policy};
 use millstream_workflow::graph_machine::decide_mailbox;
 use millstream_workflow::lease_policy::LeasePolicy;
 use millstream_workflow::log::{ActionPlan, EventOutcome, ExecutionState, MailboxEvent};
@@ -191,13 +190,12 @@ impl Engine {
             executor: Some("bench".to_owned()),
         };
         let action = self.attempt(id, node).await;
-        let whose = ActionAttempt { key: &action.key, revision: 0, traceparent: None };
+        let whose = action.as_attempt();
         let performed = AttemptOutcome::Success { result: RawJson::from_value(&answer) };
-        let conclusion =
-            conclude_attempt(&dispatch_spec(&name(node)), &whose.attempt_id(), 1, performed, 0.0);
         let now = self.clock.now();
-        let outcome =
-            settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &self.entropy));
+        let outcome = conclude_attempt(&dispatch_policy(), whose, performed, 0.0, now, &mut || {
+            entropy::event_id(now, &self.entropy)
+        });
         self.settle(&action, outcome).await;
         self.decide(id).await;
     }

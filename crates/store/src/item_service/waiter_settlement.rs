@@ -6,8 +6,7 @@ use millstream_people::assignment::{ItemOutcome, ItemWaiter};
 use millstream_workflow::item_conclusion;
 use millstream_workflow::machine::Machine;
 
-use crate::action_store::{Lease, Settlement};
-use crate::outcome::{self, ActionAttempt};
+use crate::action_store::{ActionAttempt, Lease, Settlement};
 
 /// Follows the definition's handling of success and failure; an item that was escalated with an event of its
 /// queue sends that one, if the definition handles it. `None` where the definition has no such action.
@@ -18,12 +17,14 @@ pub fn settle_waiter(
     now: Timestamp,
     new_id: &mut dyn FnMut() -> EventId,
 ) -> Option<Settlement> {
-    let traceparent = waiter.traceparent.as_deref();
-    let whose = ActionAttempt { key: &waiter.action, revision: waiter.revision, traceparent };
-    let attempts = u32::try_from(waiter.attempt).unwrap_or(1);
-    let conclusion =
-        item_conclusion::conclude_item(told, machine, &waiter.action.action, &whose.attempt_id(), attempts)?;
-    let outcome = outcome::settle_conclusion(whose, conclusion, now, new_id);
+    let whose = ActionAttempt {
+        key: &waiter.action,
+        revision: waiter.revision,
+        attempts: waiter.attempt,
+        ready_at: None,
+        traceparent: waiter.traceparent.as_deref(),
+    };
+    let outcome = item_conclusion::conclude_item(told, machine, whose, now, new_id)?;
     let lease = Lease { key: waiter.action.clone(), epoch: waiter.epoch };
     Some(Settlement { lease, event_id: waiter.event_id, outcome })
 }

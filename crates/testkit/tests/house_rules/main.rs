@@ -17,5 +17,6 @@ mod module_cycles;
 mod names;
 mod purity;
 mod tree;
+mod walk;
 mod wording;
 mod worker_layers;

@@ -21,7 +21,7 @@ fn worker_modules_use_only_lower_layers() {
     let sample = |path, text| upward_uses(&SourceFile::sample(path, text));
     assert_eq!(sample("crates/worker/src/pipeline/commit.rs", "use crate::perform::run_action;\n").len(), 1);
     assert_eq!(sample("crates/worker/src/alarm.rs", "use crate::{metrics, settle};\n").len(), 1);
-    assert_eq!(sample("crates/worker/src/settle.rs", "use crate::perform::outcome;\n").len(), 0);
+    assert_eq!(sample("crates/worker/src/settle.rs", "use crate::perform::attempt;\n").len(), 0);
     let files = crate_sources();
     enforce_rule(files.iter().filter(|file| file.crate_name() == Some("worker")), upward_uses);
 }

@@ -13,24 +13,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use millstream_expr::StopRule;
 use millstream_model::attempt::{ActionFailure, AttemptOutcome};
 use millstream_model::crash::CrashPoint;
 use millstream_model::error_class::ErrorClass;
-use millstream_model::id::TenantId;
+use millstream_model::id::{ActionKey, DefinitionRef, TenantId};
 use millstream_model::raw::RawJson;
 use millstream_model::secrets::SecretValues;
 use millstream_rpc::evaluation_pool::EvaluationPool;
-use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
-use millstream_workflow::definition::ActionSpec;
+use millstream_store::StoreResult;
+use millstream_store::action_store::{ActionAttempt, LeasedAction, SettleOutcome, Settlement};
+use millstream_workflow::action;
+use millstream_workflow::definition::ActionPolicy;
 use millstream_workflow::machine::{self, ActionInput, Machine, RenderError};
 use millstream_workflow::program::ExecutionProgram;
 use millstream_workflow::{item_conclusion, quota_caps, schedule};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::attempt_contract::{AttemptCredentials, PerformOutcome};
-use super::outcome::{conclude_attempt, internal_error, settle_compensated, settle_unusable};
+use super::attempt_contract::{AttemptCredentials, PerformOutcome, internal_error};
+use super::deferred_input::render_input;
 use super::performer::ActionPerformer;
 use super::run_action::{run_action, withdraw_begun};
 use super::{fair_start, http_answer, secrets, trace_context};
@@ -91,28 +92,27 @@ async fn perform_and_report(
     let performed = tokio::select! {
         biased;
         performed = attempt_catching_panics(&performer, &action, &held) => performed,
-        () = held.until_lost() => PerformedAttempt::LeaseLost,
+        () = held.until_lost() => Err(DroppedAttempt::LeaseLost),
     };
     drop(turn);
-    let settling = match performed {
-        PerformedAttempt::Settle(settling) => settling,
-        PerformedAttempt::LeaseLost => {
+    let outcome = match performed {
+        Ok(outcome) => outcome,
+        Err(DroppedAttempt::LeaseLost) => {
             ::metrics::counter!(metrics::LEASES_LOST).increment(1);
             tracing::warn!(action.key = %held.lease.key, "lease lost, attempt dropped");
             return;
         }
-        PerformedAttempt::Foreign => return release_after_delay(&performer, &held).await,
+        Err(DroppedAttempt::Foreign) => return release_after_delay(&performer, &held).await,
     };
     crash_point::crash_at(performer.env.options.crash, CrashPoint::WorkerBeforeSettle);
-    let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome: settling };
+    let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome };
     performer.leasing.unsettled.add_report();
     // The channel has capacity for as many reports as there are slots.
     let _ = reports.send(AttemptReport { settlement, held, slot }).await;
 }
 
-/// Outcome of an attempt.
-enum PerformedAttempt {
-    Settle(SettleOutcome),
+/// Why an attempt leaves no outcome.
+enum DroppedAttempt {
     LeaseLost,
     /// This build cannot read the definition.
     Foreign,
@@ -140,7 +140,7 @@ async fn attempt_catching_panics(
     performer: &ActionPerformer,
     action: &LeasedAction,
     held: &HeldLease,
-) -> PerformedAttempt {
+) -> Result<SettleOutcome, DroppedAttempt> {
     let panic = match AssertUnwindSafe(make_attempt(performer, action, held)).catch_unwind().await {
         Ok(performed) => return performed,
         Err(panic) => panic_text(&*panic),
@@ -148,49 +148,44 @@ async fn attempt_catching_panics(
     tracing::error!(action.key = %action.lease.key, error = %panic, "panic while performing an action");
     let conclusion = async {
         let program = load_program(performer, action).await.ok()?;
-        let spec = program.action_spec(&action.lease.key.action)?;
+        let policy = program.action_policy(&action.lease.key.action)?;
         let attempt = AttemptOutcome::Transient { error: internal_error(panic.clone()), retry_after: None };
-        Some(conclude_attempt(performer, &spec, action, attempt))
+        Some(conclude_attempt(performer, &policy, action.as_attempt(), attempt))
     };
     let concluded = AssertUnwindSafe(conclusion).catch_unwind().await;
-    PerformedAttempt::Settle(
-        concluded.ok().flatten().unwrap_or_else(|| settle_unusable(performer, action, &panic)),
-    )
+    Ok(concluded.ok().flatten().unwrap_or_else(|| conclude_unusable(performer, &action.lease.key, &panic)))
 }
 
 async fn make_attempt(
     performer: &ActionPerformer,
     action: &LeasedAction,
     held: &HeldLease,
-) -> PerformedAttempt {
+) -> Result<SettleOutcome, DroppedAttempt> {
     let program = match load_program(performer, action).await {
         Ok(program) => program,
         Err(UnusableProgram::Gone(reason)) => {
-            return PerformedAttempt::Settle(settle_unusable(performer, action, &reason));
+            return Ok(conclude_unusable(performer, &action.lease.key, &reason));
         }
-        Err(UnusableProgram::Foreign(_)) => return PerformedAttempt::Foreign,
+        Err(UnusableProgram::Foreign(_)) => return Err(DroppedAttempt::Foreign),
     };
-    let Some(spec) = program.action_spec(&action.lease.key.action) else {
-        return PerformedAttempt::Settle(settle_unusable(
-            performer,
-            action,
-            "the definition has no such action",
-        ));
+    let Some(policy) = program.action_policy(&action.lease.key.action) else {
+        return Ok(conclude_unusable(performer, &action.lease.key, "the definition has no such action"));
     };
+    let whose = action.as_attempt();
     if let Some(error) = &action.closing {
-        return PerformedAttempt::Settle(settle_compensated(performer, &spec, action, error));
+        return Ok(conclude_compensation(performer, &policy, whose, error));
     }
     let done = if let Some(error) =
-        schedule::missed_timeout(&spec.timeouts, action.attempt, action.ready_at, performer.env.now())
+        schedule::missed_timeout(&policy.timeouts, action.attempt, action.ready_at, performer.env.now())
     {
         withdraw_begun(performer, action).await;
         PerformOutcome::Attempt(AttemptOutcome::Permanent { error })
     } else {
         match render_input(performer, &program, action).await {
-            None => return PerformedAttempt::LeaseLost,
+            None => return Err(DroppedAttempt::LeaseLost),
             Some(Err(error)) => PerformOutcome::Attempt(AttemptOutcome::Permanent { error }),
             Some(Ok(ActionInput::Task(_))) => PerformOutcome::Lost,
-            Some(Ok(_)) if is_given_up(performer, &spec, action) => {
+            Some(Ok(_)) if is_given_up(performer, &policy, action) => {
                 PerformOutcome::Attempt(AttemptOutcome::Permanent {
                     error: internal_error(format!(
                         "given up: {} attempts left no outcome",
@@ -198,25 +193,22 @@ async fn make_attempt(
                     )),
                 })
             }
-            Some(Ok(_)) if !held.is_good() => return PerformedAttempt::LeaseLost,
-            Some(Ok(input)) => perform_within(performer, &program, &spec, action, held, input).await,
+            Some(Ok(_)) if !held.is_good() => return Err(DroppedAttempt::LeaseLost),
+            Some(Ok(input)) => perform_within(performer, &program, &policy, action, held, input).await,
         }
     };
-    PerformedAttempt::Settle(match done {
-        PerformOutcome::Attempt(attempt) => conclude_attempt(performer, &spec, action, attempt),
-        PerformOutcome::Told(told) => {
+    Ok(match done {
+        PerformOutcome::Attempt(attempt) => conclude_attempt(performer, &policy, whose, attempt),
+        PerformOutcome::ItemEnded(item) => {
             let instead =
-                program.machine().map(|machine| item_conclusion::effective_spec(&told, machine, &spec));
-            conclude_attempt(performer, instead.as_deref().unwrap_or(&spec), action, told.to_attempt())
+                program.machine().map(|machine| item_conclusion::effective_policy(&item, machine, &policy));
+            conclude_attempt(performer, instead.as_deref().unwrap_or(&policy), whose, item.to_attempt())
         }
-        PerformOutcome::Postponed { at } => SettleOutcome::Postponed { at, error: None },
-        PerformOutcome::OverQuota { at, refusal } => {
-            let message = refusal.to_string();
-            let error = ActionFailure { class: ErrorClass::Quota, message, status: None };
-            SettleOutcome::Postponed { at, error: Some(RawJson::from_value(&error)) }
+        PerformOutcome::Postponed { at, error } => {
+            SettleOutcome::Postponed { at, error: error.as_ref().map(RawJson::from_value) }
         }
         PerformOutcome::Awaiting { until } => SettleOutcome::Awaiting { until },
-        PerformOutcome::Lost => settle_lost(performer, &spec, action),
+        PerformOutcome::Lost => conclude_lost(performer, &policy, action),
     })
 }
 
@@ -234,90 +226,17 @@ async fn load_program(performer: &ActionPerformer, action: &LeasedAction) -> Usa
     }
 }
 
-/// The input, rendered now if it had to wait for results. `None` when the lease is lost.
-async fn render_input(
-    performer: &ActionPerformer,
-    program: &ExecutionProgram,
-    action: &LeasedAction,
-) -> Option<Result<ActionInput, ActionFailure>> {
-    let raw = match (&action.input, &action.scope, program.machine()) {
-        (Some(input), _, _) => input.clone(),
-        (None, Some(scope), Some(_)) => {
-            match render_cheap_or_pooled(performer, program, action, scope).await? {
-                Ok(input) => {
-                    record_input(performer, action, &input).await?;
-                    input
-                }
-                Err(message) => {
-                    return Some(Err(ActionFailure { class: ErrorClass::Input, message, status: None }));
-                }
-            }
-        }
-        (None, None, _) | (None, Some(_), None) => {
-            return Some(Err(internal_error("the action has neither input nor scope".to_owned())));
-        }
-    };
-    Some(raw.decode().map_err(|error| internal_error(format!("the recorded input cannot be read: {error}"))))
-}
-
-/// Renders an input: in place if it is cheap, else on the pool. `None` when the pool's time limit ended it:
-/// the attempt is dropped like one whose worker died, and counted when the action is leased again.
-async fn render_cheap_or_pooled(
-    performer: &ActionPerformer,
-    program: &ExecutionProgram,
-    action: &LeasedAction,
-    scope: &RawJson,
-) -> Option<Result<RawJson, String>> {
-    let render = |program: &ExecutionProgram, action: &LeasedAction, scope: &RawJson, stop: StopRule<'_>| {
-        let Some(machine) = program.machine() else { return Err(RenderError::Stopped) };
-        machine::render_deferred_input(
-            machine,
-            &action.lease.key.action,
-            scope,
-            &action.results,
-            action.ready_at,
-            stop,
-        )
-    };
-    let rendered = match render(program, action, scope, EvaluationPool::inline()) {
-        Err(RenderError::Stopped) => {
-            let (program, action, scope) = (program.clone(), action.clone(), scope.clone());
-            performer.evaluations.run(move |stop| render(&program, &action, &scope, stop)).await.ok()?
-        }
-        rendered @ (Ok(_) | Err(RenderError::Failed(_))) => rendered,
-    };
-    match rendered {
-        Ok(input) => Some(Ok(input)),
-        Err(RenderError::Failed(message)) => Some(Err(message)),
-        Err(RenderError::Stopped) => None,
-    }
-}
-
-/// Records a rendered input; retries for as long as the lease lasts.
-async fn record_input(performer: &ActionPerformer, action: &LeasedAction, input: &RawJson) -> Option<()> {
-    loop {
-        let inputs = [(action.lease.clone(), input.clone())];
-        match performer.env.stores.actions.record_inputs(&inputs).await {
-            Ok(held) => return held.first().copied().unwrap_or(false).then_some(()),
-            Err(error) => {
-                performer.env.store_outage.record_failure(&error);
-                tokio::time::sleep(performer.env.jittered(Duration::from_millis(250))).await;
-            }
-        }
-    }
-}
-
 /// Attempts that ended with the death of their worker are counted by their leases. They are not failures of
 /// the action, but an action that kills every worker must end as well.
-fn is_given_up(performer: &ActionPerformer, spec: &ActionSpec, action: &LeasedAction) -> bool {
-    let most = i64::from(spec.retry.attempts) + i64::from(performer.env.options.poison_cap);
+fn is_given_up(performer: &ActionPerformer, policy: &ActionPolicy, action: &LeasedAction) -> bool {
+    let most = i64::from(policy.retry.attempts) + i64::from(performer.env.options.poison_cap);
     i64::from(action.attempt) > most
 }
 
 async fn perform_within(
     performer: &ActionPerformer,
     program: &ExecutionProgram,
-    spec: &ActionSpec,
+    policy: &ActionPolicy,
     action: &LeasedAction,
     held: &HeldLease,
     input: ActionInput,
@@ -334,16 +253,10 @@ async fn perform_within(
         traceparent: trace_context::child_traceparent(action.traceparent.as_deref(), &*performer.env.entropy),
     };
     let kind = input.kind();
-    let limit = schedule::attempt_timeout(&spec.timeouts, action.ready_at, performer.env.now());
-    // A node waits for capacity at an executor first; its call ends at the cap by itself.
-    let is_node = matches!(input, ActionInput::Node(_));
-    let limit = if is_node {
-        limit
-    } else {
-        quota_caps::attempt_within(limit, &spec.kind, &performer.leasing.quotas.quota_of(tenant))
-    };
+    let limit = schedule::attempt_timeout(&policy.timeouts, action.ready_at, performer.env.now());
+    let limit = quota_caps::attempt_within(limit, &input, &performer.leasing.quotas.quota_of(tenant));
     let started = Instant::now();
-    let work = run_action(performer, spec, action, held, input, &credentials, &filled, started + limit);
+    let work = run_action(performer, policy, action, held, input, &credentials, &filled, started + limit);
     let performed = AssertUnwindSafe(secrets::run_guarding_secrets(Arc::clone(&filled), work)).catch_unwind();
     let done = tokio::select! {
         biased;
@@ -365,26 +278,26 @@ async fn perform_within(
         PerformOutcome::Attempt(attempt) => {
             PerformOutcome::Attempt(finish_attempt(performer, program, action, &filled, attempt).await)
         }
-        PerformOutcome::Told(_)
+        PerformOutcome::ItemEnded(_)
         | PerformOutcome::Postponed { .. }
-        | PerformOutcome::OverQuota { .. }
         | PerformOutcome::Awaiting { .. }
         | PerformOutcome::Lost => done,
     }
 }
 
 /// The worker that leased it reported nothing in time. No back-off: nothing is overloaded.
-fn settle_lost(performer: &ActionPerformer, spec: &ActionSpec, action: &LeasedAction) -> SettleOutcome {
-    let (class, what) = match spec.timeouts.heartbeat {
+fn conclude_lost(performer: &ActionPerformer, policy: &ActionPolicy, action: &LeasedAction) -> SettleOutcome {
+    let (class, what) = match policy.timeouts.heartbeat {
         Some(length) => (ErrorClass::Heartbeat, format!("no heartbeat within {length:?}")),
-        None => (ErrorClass::Timeout, format!("no outcome within {:?}", spec.timeouts.start_to_close)),
+        None => (ErrorClass::Timeout, format!("no outcome within {:?}", policy.timeouts.start_to_close)),
     };
     let error = ActionFailure { class, message: format!("{what} from its worker"), status: None };
-    if i64::from(action.attempt) < i64::from(spec.retry.attempts) && !spec.retry.except.contains(&error.class)
+    if i64::from(action.attempt) < i64::from(policy.retry.attempts)
+        && !policy.retry.except.contains(&error.class)
     {
         return SettleOutcome::Retry { error: RawJson::from_value(&error), at: performer.env.now() };
     }
-    conclude_attempt(performer, spec, action, AttemptOutcome::Permanent { error })
+    conclude_attempt(performer, policy, action.as_attempt(), AttemptOutcome::Permanent { error })
 }
 
 fn transient_failure(error: ActionFailure) -> PerformOutcome {
@@ -466,4 +379,69 @@ fn limit_result(attempt: AttemptOutcome, longest: usize) -> AttemptOutcome {
         | AttemptOutcome::Permanent { .. }
         | AttemptOutcome::Pause { .. } => attempt,
     }
+}
+
+/// Concludes an attempt with the worker's clock and randomness; counts and logs the outcome.
+fn conclude_attempt(
+    performer: &ActionPerformer,
+    policy: &ActionPolicy,
+    whose: ActionAttempt<'_>,
+    attempt: AttemptOutcome,
+) -> SettleOutcome {
+    let env = &performer.env;
+    let performed = match &attempt {
+        AttemptOutcome::Success { .. } => "success",
+        AttemptOutcome::Transient { .. } => "transient",
+        AttemptOutcome::Permanent { .. } => "permanent",
+        AttemptOutcome::Pause { .. } => "pause",
+    };
+    ::metrics::counter!(metrics::ATTEMPTS, "outcome" => performed).increment(1);
+    let unit_random = env.random_unit();
+    let outcome =
+        action::conclude_attempt(policy, whose, attempt, unit_random, env.now(), &mut || env.new_event_id());
+    let (shown, attempts) = (whose.attempt_id(), whose.attempt_number());
+    match &outcome {
+        SettleOutcome::Succeeded { .. }
+        | SettleOutcome::Postponed { .. }
+        | SettleOutcome::Awaiting { .. } => {}
+        SettleOutcome::Retry { error, at: _ } => {
+            ::metrics::counter!(metrics::RETRIES).increment(1);
+            tracing::debug!(action.key = %shown, action.attempt = attempts, error = %ActionFailure::of_recorded(error), "attempt failed, retrying");
+        }
+        SettleOutcome::Failed { error, then: _ } => {
+            tracing::warn!(action.key = %shown, action.attempt = attempts, error = %ActionFailure::of_recorded(error), "action failed permanently");
+        }
+    }
+    outcome
+}
+
+/// Compensation is complete: reports the recorded failure.
+fn conclude_compensation(
+    performer: &ActionPerformer,
+    policy: &ActionPolicy,
+    whose: ActionAttempt<'_>,
+    error: &RawJson,
+) -> SettleOutcome {
+    action::conclude_compensation(policy, whose, error, &mut || performer.env.new_event_id())
+}
+
+/// The conclusion for an action of another execution or holder: `None` when its definition does not contain
+/// it.
+pub(crate) async fn conclude_for_other(
+    performer: &ActionPerformer,
+    definition: &DefinitionRef,
+    whose: ActionAttempt<'_>,
+    attempt: AttemptOutcome,
+) -> StoreResult<Option<SettleOutcome>> {
+    let tenant = &whose.key.execution.tenant;
+    let program = performer.programs.get(&*performer.env.stores.definitions, tenant, definition).await?;
+    let Ok(program) = program else { return Ok(None) };
+    Ok(program
+        .action_policy(&whose.key.action)
+        .map(|policy| conclude_attempt(performer, &policy, whose, attempt)))
+}
+
+/// Without the definition nothing can be concluded: the event fails, and an operator decides.
+fn conclude_unusable(performer: &ActionPerformer, key: &ActionKey, reason: &str) -> SettleOutcome {
+    action::conclude_unhandled(key, &internal_error(reason.to_owned()), performer.env.new_event_id())
 }

@@ -1,6 +1,7 @@
 //! What every attempt sends besides its input, and what it comes to.
 
-use millstream_model::attempt::AttemptOutcome;
+use millstream_model::attempt::{ActionFailure, AttemptOutcome};
+use millstream_model::error_class::ErrorClass;
 use millstream_model::quota::QuotaRefusal;
 use millstream_model::time::Timestamp;
 use millstream_people::assignment::ItemOutcome;
@@ -22,15 +23,11 @@ pub struct AttemptCredentials {
 pub(crate) enum PerformOutcome {
     Attempt(AttemptOutcome),
     /// A people item that had ended before.
-    Told(Box<ItemOutcome>),
-    /// Not due yet.
+    ItemEnded(Box<ItemOutcome>),
+    /// Not due yet: retried at that time, and the attempt is not counted. An error says what it waits for.
     Postponed {
         at: Timestamp,
-    },
-    /// The tenant is at a quota: retried later, and the attempt is not counted.
-    OverQuota {
-        at: Timestamp,
-        refusal: QuotaRefusal,
+        error: Option<ActionFailure>,
     },
     /// Another party will report the outcome; given up at `until`.
     Awaiting {
@@ -40,11 +37,23 @@ pub(crate) enum PerformOutcome {
     Lost,
 }
 
+/// A failure of the engine itself.
+pub(crate) fn internal_error(message: String) -> ActionFailure {
+    ActionFailure { class: ErrorClass::Internal, message, status: None }
+}
+
 impl PerformOutcome {
-    /// For an action over a quota.
+    /// Not due yet.
+    pub(super) const fn postponed(at: Timestamp) -> Self {
+        Self::Postponed { at, error: None }
+    }
+
+    /// The tenant is at a quota.
     pub(super) fn over_quota(env: &WorkerEnvironment, action: &LeasedAction, refusal: QuotaRefusal) -> Self {
         let now = env.now();
         let pause = pause_at_quota(now.since(action.ready_at), refusal.retry_after);
-        Self::OverQuota { at: now.plus(env.jittered(pause)), refusal }
+        let message = refusal.to_string();
+        let error = ActionFailure { class: ErrorClass::Quota, message, status: None };
+        Self::Postponed { at: now.plus(env.jittered(pause)), error: Some(error) }
     }
 }

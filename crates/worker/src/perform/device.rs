@@ -22,9 +22,8 @@ use millstream_workflow::definition::ActionTimeouts;
 use millstream_workflow::machine::{ActionInput, DeviceInput};
 use millstream_workflow::schedule;
 
-use super::attempt_contract::PerformOutcome;
+use super::attempt_contract::{PerformOutcome, internal_error};
 use super::emit::store_unavailable;
-use super::outcome::internal_error;
 use super::performer::ActionPerformer;
 
 /// Runs of an execution withdrawn at once.

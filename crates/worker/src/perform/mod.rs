@@ -3,14 +3,15 @@
 //! An action arrives here leased, as a [`LeasedWork`](crate::leasing::LeasedWork); it leaves as an
 //! [`AttemptReport`](attempt::AttemptReport) to [`crate::settle`]. In between no lock is held and no transaction is
 //! open. Reading order: [`performer`] (what all attempts share), [`fair_start`] (which attempt begins next),
-//! [`attempt`] (one attempt from beginning to end), [`attempt_contract`], [`run_action`] (the dispatch over the kinds
+//! [`attempt`] (one attempt from beginning to conclusion), [`attempt_contract`], [`deferred_input`], [`run_action`] (the dispatch over the kinds
 //! of actions), then one file per kind of action. [`run_environment`] and [`item_environment`] settle the actions
 //! that wait for devices and for people.
 
 mod address_guard;
 pub(crate) mod attempt;
-mod attempt_contract;
+pub(crate) mod attempt_contract;
 mod call;
+mod deferred_input;
 mod device;
 pub(crate) mod dispatch_recorder;
 mod emit;
@@ -20,13 +21,10 @@ pub(crate) mod http;
 pub(crate) mod http_answer;
 mod http_request;
 mod item_environment;
-mod log;
 mod node;
 mod node_attempt;
 mod node_child;
 mod node_client;
-mod noop;
-pub(crate) mod outcome;
 mod parent_child;
 mod performer;
 mod run_action;
@@ -35,7 +33,6 @@ mod secrets;
 mod start;
 mod task_for;
 mod trace_context;
-mod wait;
 pub(crate) mod webhook;
 
 pub use attempt_contract::AttemptCredentials;

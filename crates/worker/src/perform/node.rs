@@ -47,7 +47,7 @@ pub(crate) async fn perform_node(
     if let Some(at) = input.not_before
         && at > performer.env.now()
     {
-        return PerformOutcome::Postponed { at };
+        return PerformOutcome::postponed(at);
     }
     let performed = match input.work {
         NodePerformer::Execute => call_executor(performer, action, held, &input, credentials).await,
@@ -58,7 +58,7 @@ pub(crate) async fn perform_node(
     performed.unwrap_or_else(|error| {
         performer.env.store_outage.record_failure(&error);
         if error.is_transient() {
-            PerformOutcome::Postponed { at: performer.env.now().plus(performer.env.jittered(STORE_AWAY)) }
+            PerformOutcome::postponed(performer.env.now().plus(performer.env.jittered(STORE_AWAY)))
         } else {
             PerformOutcome::Attempt(store_unavailable(&error))
         }
@@ -78,7 +78,7 @@ async fn call_executor(
     }
     let place = match wait_for_place(performer, action, held, input).await {
         Ok(place) => place,
-        Err(at) => return Ok(PerformOutcome::Postponed { at }),
+        Err(at) => return Ok(PerformOutcome::postponed(at)),
     };
     let Some(context) = record_dispatch(performer, action, input, place.name.as_str(), &place.reason).await?
     else {
@@ -113,7 +113,7 @@ async fn call_executor(
     };
     // Waiting for capacity and for the store takes time: no call begins past the lease's deadline.
     if !held.is_good() {
-        return Ok(PerformOutcome::Postponed { at: performer.env.now() });
+        return Ok(PerformOutcome::postponed(performer.env.now()));
     }
     let started = Instant::now();
     let call_limit = quota_caps::call_within(limit, &performer.leasing.quotas.quota_of(&key.tenant));

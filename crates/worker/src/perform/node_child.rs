@@ -48,9 +48,8 @@ pub(crate) async fn perform_node_child(
         }
         PerformOutcome::Attempt(AttemptOutcome::Permanent { error }) => refused_node(input, error.message),
         other @ (PerformOutcome::Attempt(_)
-        | PerformOutcome::Told(_)
+        | PerformOutcome::ItemEnded(_)
         | PerformOutcome::Postponed { .. }
-        | PerformOutcome::OverQuota { .. }
         | PerformOutcome::Lost) => other,
     })
 }

@@ -14,9 +14,9 @@ use millstream_model::id::{ActionKey, ExecutionKey, Name};
 use millstream_model::raw::RawJson;
 use millstream_model::status::{ActionStatus, ExecutionPhase};
 use millstream_store::StoreResult;
-use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction, SettleVerdict, Settlement};
+use millstream_store::action_store::{Lease, LeasedAction, SettleVerdict, Settlement};
 use millstream_store::event_log::{AppendRequest, EventSubmission};
-use millstream_store::views::{ActionRecord, ExecutionView};
+use millstream_store::views::ExecutionView;
 use millstream_stream::doorbell::Doorbell;
 use millstream_workflow::definition::ParentClose;
 use millstream_workflow::graph::{ExecutorAnswer, NodeInput, NodeStatus};
@@ -24,10 +24,11 @@ use millstream_workflow::log::EventOrigin;
 use millstream_workflow::machine::{ActionInput, ReturnInput};
 use serde::Serialize;
 
-use super::attempt_contract::PerformOutcome;
+use super::attempt::conclude_for_other;
+use super::attempt_contract::{PerformOutcome, internal_error};
 use super::emit::store_unavailable;
 use super::performer::ActionPerformer;
-use super::{device, outcome, task_for};
+use super::{device, task_for};
 use crate::notifications::publish_bells;
 
 /// Children closed in one transaction.
@@ -53,7 +54,7 @@ pub(crate) async fn return_to_parent(
 ) -> PerformOutcome {
     match settle_parent(performer, action, input).await {
         Ok(Some(attempt)) => PerformOutcome::Attempt(attempt),
-        Ok(None) => PerformOutcome::Postponed { at: performer.env.now().plus(NOT_AWAITED) },
+        Ok(None) => PerformOutcome::postponed(performer.env.now().plus(NOT_AWAITED)),
         Err(error) => PerformOutcome::Attempt(store_unavailable(&error)),
     }
 }
@@ -105,17 +106,18 @@ async fn settle_parent(
             AttemptOutcome::Permanent { error }
         }
     };
-    let leased = waiting_action(&view, definition);
-    let attempt = match leased.input.as_ref().map(|raw| raw.decode::<ActionInput>()) {
+    let attempt = match view.input.as_ref().map(|raw| raw.decode::<ActionInput>()) {
         Some(Ok(ActionInput::Node(node))) => node_answer(&node, input, attempt),
         Some(_) | None => attempt,
     };
-    let Some(settling) = outcome::conclude_for_other(performer, &leased, attempt).await? else {
+    let concluded = conclude_for_other(performer, &definition, view.as_attempt(), attempt).await?;
+    let Some(outcome) = concluded else {
         // Another build may be able to read it.
-        let error = outcome::internal_error("the parent's definition cannot be read here".to_owned());
+        let error = internal_error("the parent's definition cannot be read here".to_owned());
         return Ok(Some(AttemptOutcome::Transient { error, retry_after: None }));
     };
-    let settlement = Settlement { lease: leased.lease.clone(), event_id: view.event_id, outcome: settling };
+    let lease = Lease { key: view.key.clone(), epoch: view.epoch };
+    let settlement = Settlement { lease, event_id: view.event_id, outcome };
     let grant = performer.leasing.lease_grant(0);
     let settled = performer
         .env
@@ -147,26 +149,6 @@ fn node_answer(node: &NodeInput, child: &ReturnInput, attempt: AttemptOutcome) -
         executor: None,
     };
     AttemptOutcome::Success { result: RawJson::from_value(&answer) }
-}
-
-fn waiting_action(view: &ActionRecord, definition: millstream_model::id::DefinitionRef) -> LeasedAction {
-    LeasedAction {
-        lease: Lease { key: view.key.clone(), epoch: view.epoch },
-        event_id: view.event_id,
-        definition,
-        attempt: view.attempts,
-        input: view.input.clone(),
-        scope: None,
-        results: Default::default(),
-        traceparent: None,
-        lease_until: view.created_at,
-        revision: view.revision,
-        heartbeat: None,
-        progress: None,
-        ready_at: view.ready_at.unwrap_or(view.created_at),
-        closing: None,
-        begun: LeaseOrigin::No,
-    }
 }
 
 /// Whether an ended execution has returned its outcome to its parent.

@@ -1,28 +1,31 @@
-//! Performs an action: the dispatch over the kinds of actions, one file per kind.
+//! Performs an action: the dispatch over the kinds of actions. A kind has a file of its own unless it needs a
+//! few lines only.
 
 use std::sync::Arc;
 
 use millstream_model::attempt::{ActionFailure, AttemptOutcome};
 use millstream_model::error_class::ErrorClass;
+use millstream_model::id::ActionKey;
+use millstream_model::raw::RawJson;
 use millstream_model::secrets::{self, MissingSecret, SecretValues};
 use millstream_model::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
-use millstream_workflow::definition::ActionSpec;
-use millstream_workflow::machine::{ActionInput, CallInput, HttpInput};
+use millstream_workflow::definition::ActionPolicy;
+use millstream_workflow::machine::{ActionInput, CallInput, HttpInput, WaitInput};
 use tokio::time::Instant;
 
-use super::attempt_contract::{AttemptCredentials, PerformOutcome};
+use super::attempt_contract::{AttemptCredentials, PerformOutcome, internal_error};
 use super::call::ActionCall;
 use super::http_request::{HttpRequest, SealedBody, SealedParts};
-use super::outcome::internal_error;
 use super::performer::ActionPerformer;
-use super::{device, emit, log, node, noop, parent_child, start, task_for, wait, webhook};
+use super::{device, emit, node, parent_child, start, task_for, webhook};
+use crate::action_log::write_log_line;
 use crate::leasing::leases::HeldLease;
 
 #[expect(clippy::too_many_arguments, reason = "everything that an attempt has")]
 pub(crate) async fn run_action(
     performer: &ActionPerformer,
-    spec: &ActionSpec,
+    policy: &ActionPolicy,
     action: &LeasedAction,
     held: &HeldLease,
     input: ActionInput,
@@ -42,16 +45,17 @@ pub(crate) async fn run_action(
                 Err(missing) => missing_secret(&missing),
             }
         }
-        ActionInput::Log(text) => log::perform_log(&action.lease.key, &text),
-        ActionInput::Noop(value) => noop::perform_noop(value),
+        ActionInput::Log(text) => perform_log(&action.lease.key, &text),
+        // The whole way of lease, attempt and settlement, for tests and benches.
+        ActionInput::Noop(value) => AttemptOutcome::Success { result: value },
         ActionInput::Call(input) => {
             run_call(performer, action, held, &input, credentials, filled, deadline).await
         }
         ActionInput::Emit(input) => emit::perform_emit(performer, action, input, credentials).await,
         ActionInput::Start(input) => {
-            return start::perform_start(performer, action, input, credentials, &spec.timeouts).await;
+            return start::perform_start(performer, action, input, credentials, &policy.timeouts).await;
         }
-        ActionInput::Wait(input) => return wait::perform_wait(input, performer.env.now()),
+        ActionInput::Wait(input) => return perform_wait(input, performer.env.now()),
         ActionInput::Return(input) => {
             return parent_child::return_to_parent(performer, action, &input).await;
         }
@@ -60,10 +64,10 @@ pub(crate) async fn run_action(
             return node::perform_node(performer, action, held, input, credentials).await;
         }
         ActionInput::Device(input) => {
-            return device::perform_device(performer, action, &input, &spec.timeouts).await;
+            return device::perform_device(performer, action, &input, &policy.timeouts).await;
         }
         ActionInput::TaskFor(input) => {
-            return task_for::perform_task_for(performer, action, &input, &spec.timeouts).await;
+            return task_for::perform_task_for(performer, action, &input, &policy.timeouts).await;
         }
         // Only external workers perform these.
         ActionInput::Task(_) => return PerformOutcome::Lost,
@@ -75,6 +79,20 @@ pub(crate) async fn withdraw_begun(performer: &ActionPerformer, action: &LeasedA
     start::give_up_child(performer, action).await;
     device::give_up_run(performer, action).await;
     task_for::give_up_item(performer, action).await;
+}
+
+/// `log`: one line in the worker's own log, with the key of the action beside it.
+fn perform_log(key: &ActionKey, text: &str) -> AttemptOutcome {
+    write_log_line(key, text);
+    AttemptOutcome::Success { result: RawJson::null() }
+}
+
+/// `wait`: a delay until a given time.
+fn perform_wait(input: WaitInput, now: Timestamp) -> PerformOutcome {
+    if now < input.until {
+        return PerformOutcome::postponed(input.until);
+    }
+    PerformOutcome::Attempt(AttemptOutcome::Success { result: RawJson::from_value(&input) })
 }
 
 async fn run_call(

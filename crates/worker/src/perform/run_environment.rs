@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use millstream_devices::claim::{RunOutcome, SelectionWeights, WaitingAction};
 use millstream_model::id::{ActionKey, DefinitionRef, ExecutionKey};
 use millstream_model::time::Timestamp;
-use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction, Settlement};
+use millstream_store::action_store::{Lease, Settlement};
 use millstream_store::run_service::{RosterCache, RunCounters, RunEnvironment, WrittenRuns};
 use millstream_store::views::ActionRecord;
 use millstream_store::{StoreResult, Stores};
 
-use super::outcome;
+use super::attempt::conclude_for_other;
 use super::performer::ActionPerformer;
 use crate::metrics;
 use crate::notifications::WriteNotifications;
@@ -84,27 +84,10 @@ impl ActionPerformer {
         view: ActionRecord,
         definition: DefinitionRef,
     ) -> StoreResult<Option<Settlement>> {
-        let key = &waiting.key;
-        let lease = Lease { key: key.clone(), epoch: waiting.epoch };
-        let action = LeasedAction {
-            lease: lease.clone(),
-            event_id: waiting.event_id,
-            definition,
-            attempt: view.attempts,
-            input: None,
-            scope: None,
-            results: Default::default(),
-            traceparent: None,
-            lease_until: view.created_at,
-            revision: view.revision,
-            heartbeat: None,
-            progress: None,
-            ready_at: view.ready_at.unwrap_or(view.created_at),
-            closing: None,
-            begun: LeaseOrigin::Awaited,
-        };
-        let settling = outcome::conclude_for_other(self, &action, told.to_attempt()).await?;
-        Ok(settling.map(|outcome| Settlement { lease, event_id: waiting.event_id, outcome }))
+        let whose = view.as_attempt();
+        let concluded = conclude_for_other(self, &definition, whose, told.to_attempt()).await?;
+        let lease = Lease { key: waiting.key.clone(), epoch: waiting.epoch };
+        Ok(concluded.map(|outcome| Settlement { lease, event_id: waiting.event_id, outcome }))
     }
 }
 

@@ -28,9 +28,8 @@ use millstream_workflow::definition::{ActionKind, ActionTimeouts};
 use millstream_workflow::machine::{ActionInput, TaskForInput};
 use millstream_workflow::schedule;
 
-use super::attempt_contract::PerformOutcome;
+use super::attempt_contract::{PerformOutcome, internal_error};
 use super::emit::store_unavailable;
-use super::outcome::internal_error;
 use super::performer::ActionPerformer;
 
 /// Upper bound on items per action; more retries by an operator are unreasonable.
@@ -122,13 +121,13 @@ async fn adopt_item(
     Ok(match adopted.unwrap_or(Ok(ItemReply::NoSuchItem))? {
         ItemReply::Done { told: None, .. } => ItemTakeover::Ours,
         ItemReply::Done { told: Some(told), work, .. } => match told.status {
-            ItemStatus::Done => ItemTakeover::Over(PerformOutcome::Told(Box::new(told))),
+            ItemStatus::Done => ItemTakeover::Over(PerformOutcome::ItemEnded(Box::new(told))),
             ItemStatus::Open | ItemStatus::Failed | ItemStatus::Withdrawn | ItemStatus::Escalated => {
                 let earlier = work.item.ended_at.is_some_and(|ended| ended <= action.ready_at);
                 if earlier {
                     ItemTakeover::OfEarlierLife
                 } else {
-                    ItemTakeover::Over(PerformOutcome::Told(Box::new(told)))
+                    ItemTakeover::Over(PerformOutcome::ItemEnded(Box::new(told)))
                 }
             }
         },

@@ -10,24 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use millstream_model::attempt::{ActionFailure, AttemptOutcome};
 use millstream_model::error_class::ErrorClass;
 use millstream_model::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
-use millstream_model::raw::RawJson;
 use millstream_model::status::{ActionStatus, EventStatus, ExecutionPhase};
+use millstream_model::time::Timestamp;
 use millstream_rpc::graph_rows::{self, GraphBlobWrite};
 use millstream_store::action_store::FailureHandling;
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
     ActionRelation, DecidedEvent, EventVerdict, ExecutionCommit, NewAction, OpenActions, SnapshotWrite,
 };
-use millstream_store::outcome;
-use millstream_workflow::action::{self, ActionConclusion, FailureConsequence};
+use millstream_workflow::action;
 use millstream_workflow::graph_machine;
 use millstream_workflow::lease_policy::LeasePolicy;
 use millstream_workflow::log::{
     ActionPlan, AppliedEvent, ArmedTimer, EventOutcome, ExecutionState, MailboxEvent, PlannedAction,
-    VisitDecisions,
+    Transition, VisitDecisions,
 };
 use millstream_workflow::machine::{self, ActionInput, Machine, SnapshotDecision};
 use millstream_workflow::program::ExecutionProgram;
+use millstream_workflow::settle_outcome::{ActionAttempt, AfterFailure, SettleOutcome};
 
 /// The execution's state before the turn.
 #[derive(Debug)]
@@ -187,8 +187,8 @@ struct CommitBuilder<'a> {
     rows: TurnRows,
 }
 
-impl CommitBuilder<'_> {
-    fn state_machine(&self) -> Option<&Machine> {
+impl<'a> CommitBuilder<'a> {
+    fn state_machine(&self) -> Option<&'a Machine> {
         self.program.and_then(ExecutionProgram::machine)
     }
 
@@ -208,7 +208,7 @@ impl CommitBuilder<'_> {
         let mut failure = None;
         for planned in actions {
             let status = statuses.get(&planned.name).copied().unwrap_or(ActionStatus::Waiting);
-            if let Some(reason) = self.add_action(event_id, transition.seq, planned, status) {
+            if let Some(reason) = self.add_action(&transition, event_id, planned, status) {
                 failure.get_or_insert(reason);
             }
         }
@@ -232,12 +232,16 @@ impl CommitBuilder<'_> {
     /// Writes one action's row; returns the reason when it failed and no handler covers that.
     fn add_action(
         &mut self,
+        transition: &Transition,
         event_id: EventId,
-        seq: Seq,
         planned: PlannedAction,
         status: ActionStatus,
     ) -> Option<String> {
-        let key = ActionKey { execution: self.execution.clone(), seq, action: planned.name.clone() };
+        let key = ActionKey {
+            execution: self.execution.clone(),
+            seq: transition.seq,
+            action: planned.name.clone(),
+        };
         let mut row = NewAction {
             key: key.clone(),
             event_id,
@@ -277,8 +281,8 @@ impl CommitBuilder<'_> {
                 Some((0, AttemptOutcome::Permanent { error }))
             }
         };
-        let reason =
-            attempt.and_then(|(attempts, attempt)| self.conclude_action(&mut row, attempts, attempt));
+        let reason = attempt
+            .and_then(|(attempts, attempt)| self.conclude_action(&mut row, attempts, attempt, transition.at));
         self.rows.actions.push(row);
         reason
     }
@@ -311,44 +315,51 @@ impl CommitBuilder<'_> {
     fn conclude_action(
         &mut self,
         row: &mut NewAction,
-        attempts: u32,
+        attempts: i32,
         attempt: AttemptOutcome,
+        now: Timestamp,
     ) -> Option<String> {
         let Some(spec) = self.state_machine().and_then(|machine| machine.action_spec(&row.key.action)) else {
             return Some(format!("action {} is not in the definition", row.key.action));
         };
-        let key = row.key.to_string();
-        let (emit, reason) = match action::conclude_attempt(spec, &key, attempts, attempt, 0.0) {
-            ActionConclusion::Succeeded { result, emit } => {
+        let traceparent = row.traceparent.clone();
+        let traceparent = traceparent.as_deref();
+        let whose = ActionAttempt { key: &row.key, revision: 0, attempts, ready_at: None, traceparent };
+        let outcome = action::conclude_attempt(&spec.policy, whose, attempt, 0.0, now, self.new_id);
+        match outcome {
+            SettleOutcome::Succeeded { result, emit } => {
                 row.result = Some(result);
-                (emit, None)
+                self.rows.emitted.extend(emit.map(|event| *event));
+                None
             }
-            ActionConclusion::Failed { error, then } => {
-                row.error = Some(RawJson::from_value(&error));
-                match then {
-                    FailureConsequence::Emit(name, payload) => {
+            SettleOutcome::Failed { error, then } => {
+                let incident = match then {
+                    AfterFailure::Emit(event) => {
                         row.handling = FailureHandling::Handled;
-                        (Some((name, payload)), None)
+                        self.rows.emitted.push(*event);
+                        None
                     }
-                    FailureConsequence::Incident | FailureConsequence::Compensate => {
-                        let incident = outcome::failure_incident(&row.key, &error, (self.new_id)());
-                        let reason = incident.reason.clone();
-                        row.incident = Some(incident);
-                        (None, Some(reason))
+                    AfterFailure::Incident(incident) => Some(incident),
+                    // Its siblings are not committed yet: there is nothing to be undone.
+                    AfterFailure::Compensate => {
+                        let error = ActionFailure::of_recorded(&error);
+                        Some(action::failure_incident(&row.key, &error, (self.new_id)()))
                     }
-                }
+                };
+                row.error = Some(error);
+                row.incident = incident;
+                row.incident.as_ref().map(|incident| incident.reason.clone())
             }
-            ActionConclusion::Retry { wait: _, error } => {
-                row.error = Some(RawJson::from_value(&error));
-                (None, None)
+            SettleOutcome::Retry { error, at: _ } => {
+                row.error = Some(error);
+                None
             }
-        };
-        if let Some((name, payload)) = emit {
-            let event =
-                outcome::outcome_event((self.new_id)(), &row.key, name, payload, row.traceparent.clone());
-            self.rows.emitted.push(event);
+            SettleOutcome::Postponed { at: _, error } => {
+                row.error = error;
+                None
+            }
+            SettleOutcome::Awaiting { until: _ } => None,
         }
-        reason
     }
 }
 

@@ -1,18 +1,17 @@
 //! From a doorbell to its acknowledgement: the part of a worker that decides.
 //!
 //! ```text
-//! reader, reclaim → consume (inbox) → process: lock and load → decide → commit → post_commit: … → ack
+//! reader, reclaim → consume (inbox) → process: lock and load → decide and commit → post_commit: … → ack
 //! ```
 //!
 //! Reading order: [`reader`] and [`reclaim`] (doorbells arrive), [`consume`] and [`inbox`] (held, grouped by
 //! execution, visited in batches), [`decider`] (what all visits share), [`process`] (one visit), [`visit_locks`],
-//! [`load`], [`poison`], [`decide`], [`commit_builder`] (decisions become rows), [`commit`] and [`post_commit`].
+//! [`load`], [`poison`], [`commit`] (decides and writes a group), [`commit_builder`] (decisions become rows), [`post_commit`].
 //! Performing is known here only as [`CommitLeasing`](crate::leasing::CommitLeasing).
 
 mod commit;
 mod commit_builder;
 pub(crate) mod consume;
-mod decide;
 mod decider;
 pub(crate) mod ended_graphs;
 mod graph_log;

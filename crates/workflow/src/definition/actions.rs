@@ -16,10 +16,7 @@ pub struct ActionSpec {
     pub kind: ActionKind,
     /// Actions of the same `do` list that must succeed first.
     pub needs: Vec<Name>,
-    pub retry: RetryPolicy,
-    pub timeouts: ActionTimeouts,
-    pub on_success: Option<Name>,
-    pub failure: FailureRule,
+    pub policy: ActionPolicy,
     /// The action that undoes this one when its transition is compensated.
     pub undo: Option<Name>,
     /// The action that this one undoes.
@@ -31,6 +28,16 @@ impl ActionSpec {
     pub fn result_sources(&self) -> Vec<Name> {
         self.needs.iter().chain(&self.undoes).cloned().collect()
     }
+}
+
+/// What attempts at an action may cost, and what follows them. An internal action of the engine has a policy
+/// only: no definition declares it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionPolicy {
+    pub retry: RetryPolicy,
+    pub timeouts: ActionTimeouts,
+    pub on_success: Option<Name>,
+    pub failure: FailureRule,
 }
 
 /// Rule for a permanent failure of an action.

@@ -17,17 +17,17 @@ use super::canonical::{map_entry, name_list_node, name_node, template_node};
 type CanonicalEntries = Vec<(String, DocumentNode)>;
 
 pub(super) fn action_node(spec: &ActionSpec) -> DocumentNode {
-    let mut entries = vec![map_entry("retry", retry_node(&spec.retry))];
-    entries.push(map_entry("timeout", duration_node(spec.timeouts.start_to_close)));
-    entries.extend(timeouts_entry(&spec.timeouts));
+    let mut entries = vec![map_entry("retry", retry_node(&spec.policy.retry))];
+    entries.push(map_entry("timeout", duration_node(spec.policy.timeouts.start_to_close)));
+    entries.extend(timeouts_entry(&spec.policy.timeouts));
     entries.extend(kind_entries(&spec.kind));
     if !spec.needs.is_empty() {
         entries.push(map_entry("needs", name_list_node(&spec.needs)));
     }
-    if let Some(event) = &spec.on_success {
+    if let Some(event) = &spec.policy.on_success {
         entries.push(map_entry("on_success", name_node(event)));
     }
-    match &spec.failure {
+    match &spec.policy.failure {
         FailureRule::Incident => {}
         FailureRule::Emit(event) => entries.push(map_entry("on_failure", name_node(event))),
         FailureRule::Compensate(event) => entries.push(map_entry("compensate", name_node(event))),

@@ -174,10 +174,10 @@ impl DefinitionCheck<'_> {
                 self.add_problem(path, format!("no action {:?}{hint}", needed.as_str()));
             }
         }
-        if let Some(event) = &action.on_success {
+        if let Some(event) = &action.policy.on_success {
             self.check_event(format!("{path}.on_success"), event);
         }
-        match &action.failure {
+        match &action.policy.failure {
             FailureRule::Incident => {}
             FailureRule::Emit(event) => self.check_event(format!("{path}.on_failure"), event),
             FailureRule::Compensate(event) => self.check_event(format!("{path}.compensate"), event),
@@ -213,9 +213,9 @@ impl DefinitionCheck<'_> {
         for (field, given) in [
             ("needs", !action.needs.is_empty()),
             ("undo", action.undo.is_some()),
-            ("on_success", action.on_success.is_some()),
-            ("on_failure", matches!(action.failure, FailureRule::Emit(_))),
-            ("compensate", matches!(action.failure, FailureRule::Compensate(_))),
+            ("on_success", action.policy.on_success.is_some()),
+            ("on_failure", matches!(action.policy.failure, FailureRule::Emit(_))),
+            ("compensate", matches!(action.policy.failure, FailureRule::Compensate(_))),
         ] {
             if given {
                 let message = format!("is not allowed in an undo action (it undoes {:?})", undone.as_str());

@@ -21,8 +21,9 @@ mod read_state;
 mod read_task_for;
 
 pub use actions::{
-    ActionKind, ActionSpec, ActionTimeouts, DeviceSpec, EmitSpec, EmitTarget, FailureRule, HttpMethod,
-    HttpSpec, ParentClose, StartSpec, StatusPattern, TaskForSpec, TaskSpec, WaitSpec, WebhookSpec,
+    ActionKind, ActionPolicy, ActionSpec, ActionTimeouts, DeviceSpec, EmitSpec, EmitTarget, FailureRule,
+    HttpMethod, HttpSpec, ParentClose, StartSpec, StatusPattern, TaskForSpec, TaskSpec, WaitSpec,
+    WebhookSpec,
 };
 pub use model::{
     Definition, FinalStateKind, ResponseMode, StateKind, StateSpec, TimerSpec, TransitionAlternative,

@@ -8,7 +8,7 @@ use millstream_model::document::{DocumentFields, DocumentNode, DocumentReader, j
 use millstream_model::id::Name;
 use millstream_model::retry::RetryPolicy;
 
-use super::actions::{ActionKind, ActionSpec, ActionTimeouts, FailureRule};
+use super::actions::{ActionKind, ActionPolicy, ActionSpec, ActionTimeouts, FailureRule};
 use super::limits::MAX_ACTIONS;
 use super::{read_kind, read_policy};
 
@@ -58,10 +58,12 @@ fn read_action(reader: &mut DocumentReader, path: &str, name: Name, node: &Docum
         name,
         kind: ActionKind::Noop { value: ValueTemplate::Null },
         needs: Vec::new(),
-        retry: RetryPolicy::default(),
-        timeouts: ActionTimeouts::of_attempt(ActionTimeouts::ATTEMPT),
-        on_success: None,
-        failure: FailureRule::Incident,
+        policy: ActionPolicy {
+            retry: RetryPolicy::default(),
+            timeouts: ActionTimeouts::of_attempt(ActionTimeouts::ATTEMPT),
+            on_success: None,
+            failure: FailureRule::Incident,
+        },
         undo: None,
         undoes: None,
     };
@@ -72,13 +74,13 @@ fn read_action(reader: &mut DocumentReader, path: &str, name: Name, node: &Docum
         spec.needs = reader.read_names(&path, node);
     }
     if let Some((path, node)) = fields.get("retry") {
-        spec.retry = read_policy::read_retry_policy(reader, &path, node);
+        spec.policy.retry = read_policy::read_retry_policy(reader, &path, node);
     }
-    spec.timeouts = read_policy::read_timeouts(reader, &fields, &spec.kind);
+    spec.policy.timeouts = read_policy::read_timeouts(reader, &fields, &spec.kind);
     if let Some((path, node)) = fields.get("on_success") {
-        spec.on_success = reader.read_name(&path, node);
+        spec.policy.on_success = reader.read_name(&path, node);
     }
-    spec.failure = read_failure_rule(reader, path, &fields);
+    spec.policy.failure = read_failure_rule(reader, path, &fields);
     if let Some((path, node)) = fields.get("undo") {
         spec.undo = reader.read_name(&path, node);
     }

@@ -53,7 +53,10 @@ fn valid_definition_is_read_completely() {
     assert_eq!(definition.mode(), ResponseMode::Async);
     assert_eq!(definition.states().len(), 4);
     let charge = definition.actions().get("charge").unwrap();
-    assert_eq!((charge.retry.attempts, charge.timeouts.start_to_close), (5, Duration::from_secs(30)));
+    assert_eq!(
+        (charge.policy.retry.attempts, charge.policy.timeouts.start_to_close),
+        (5, Duration::from_secs(30))
+    );
     let open = definition.states().get("open").unwrap();
     assert_eq!(open.after[0].delay, Duration::from_secs(1800));
 }
@@ -231,7 +234,7 @@ fn retry_policy_problems_are_reported() {
     );
     let longer = valid_source().replace("on_success: charged", "on_success: charged, retry: { backoff: 5m }");
     let definition = yaml(&longer).unwrap();
-    assert_eq!(definition.actions().get("charge").unwrap().retry.max, Duration::from_secs(300));
+    assert_eq!(definition.actions().get("charge").unwrap().policy.retry.max, Duration::from_secs(300));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use millstream_expr::ValueTemplate;
 use millstream_model::duration;
 use millstream_model::id::Name;
 use millstream_model::retry::RetryPolicy;
@@ -14,7 +13,7 @@ use super::limits::{DEFAULT_PARALLEL, DEFAULT_TIMEOUT};
 use super::spec::{GraphOptions, NodeId, NodeRetry, NodeSpec};
 use super::state::Graph;
 use super::status::NodeStatus;
-use crate::definition::{ActionKind, ActionSpec, ActionTimeouts, FailureRule};
+use crate::definition::{ActionPolicy, ActionTimeouts, FailureRule};
 
 /// The stored input of the action. It is small: the request itself is rendered when the action runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,19 +103,14 @@ impl NodeRetry {
     }
 }
 
-/// The spec of a dispatch action: a single attempt, because another attempt at the node is another action.
+/// The policy of a dispatch action: a single attempt, because another attempt at the node is another action.
 /// Every outcome is reported to the graph as an event.
-pub fn dispatch_spec(node: &NodeId) -> ActionSpec {
-    ActionSpec {
-        name: node.clone(),
-        kind: ActionKind::Noop { value: ValueTemplate::Null },
-        needs: Vec::new(),
+pub fn dispatch_policy() -> ActionPolicy {
+    ActionPolicy {
         retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
         // The performer enforces the node's own timeout, which is in the input.
         timeouts: ActionTimeouts::of_attempt(duration::MAX),
         on_success: Some(NodeId::node_outcome()),
         failure: FailureRule::Emit(NodeId::node_outcome()),
-        undo: None,
-        undoes: None,
     }
 }

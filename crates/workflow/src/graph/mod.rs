@@ -37,7 +37,7 @@ pub use assemble::{GraphParts, NodeParts};
 pub use change::{CreatedGraph, FanOutExpansion, GraphChange, GraphPatch, NodeChange, NodeSpecUpdate};
 pub use check::validate_graph;
 pub use check_size::{edit_check_bytes, graph_check_bytes};
-pub use dispatch::{NodeInput, NodePerformer, dispatch_spec};
+pub use dispatch::{NodeInput, NodePerformer, dispatch_policy};
 pub use fan_out::{fan_out_result, instance_id};
 pub use fold::fold_change;
 pub use lease_sizing::{ExecutorCapacity, HeldNodes, NodeLeaseAllowance, NodeLeaseLimits, lease_allowance};

@@ -39,7 +39,7 @@ pub use input::{
     ActionInput, CallInput, DeviceInput, EmitInput, EmitTo, HttpInput, ReturnInput, StartInput, TaskForInput,
     TaskInput, WaitInput, WebhookInput,
 };
-pub use internal_actions::internal_action_spec;
+pub use internal_actions::internal_action_policy;
 pub use mailbox_visit::{ENDED, MAX_DEFERRED, decide_mailbox, decide_mailbox_within};
 pub(crate) use plan::plan_end_actions;
 pub(crate) use redecide::compare_decisions;

@@ -26,12 +26,12 @@ pub(super) fn plan_actions(
                 // The budget is shared by the step, so its exhaustion rejects the whole event.
                 Err(error) if scope.budget.end().is_some() => return Err(error),
                 // A log line without `on_success` has no outcome to wait for.
-                Ok(input @ ActionInput::Log(_)) if spec.on_success.is_none() => {
+                Ok(input @ ActionInput::Log(_)) if spec.policy.on_success.is_none() => {
                     ActionPlan::Inline { input: RawJson::from_value(&input), result: RawJson::null() }
                 }
                 Ok(input) => ActionPlan::Ready { input: RawJson::from_value(&input) },
                 // Compensation cannot be planned in this commit: the action fails when it becomes ready.
-                Err(_) if matches!(spec.failure, FailureRule::Compensate(_)) => {
+                Err(_) if matches!(spec.policy.failure, FailureRule::Compensate(_)) => {
                     ActionPlan::Waiting { scope: compiled.captures.capture_scope(scope)? }
                 }
                 Err(error) => ActionPlan::Broken {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use millstream_model::document::SourceFormat;
 use millstream_model::id::{AcceptNo, DefinitionRef, ExecutionId, TenantId};
+use millstream_model::raw::RawJson;
 use millstream_model::status::PauseState;
 use millstream_model::time::Timestamp;
 use millstream_workflow::definition_parser;

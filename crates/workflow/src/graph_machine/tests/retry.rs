@@ -1,6 +1,6 @@
 //! Attempts: retries, backoff, and stale outcomes.
 
-use millstream_model::id::Name;
+use millstream_model::id::{ActionKey, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId};
 use millstream_model::time::Timestamp;
 
 use super::fixture::{GraphFixture, answer, event, json, told};
@@ -147,25 +147,25 @@ fn dispatch_reports_success_and_failure() {
     use millstream_model::attempt::{ActionFailure, AttemptOutcome};
     use millstream_model::error_class::ErrorClass;
 
-    use crate::action::{ActionConclusion, FailureConsequence, conclude_attempt};
-    let spec = crate::graph::dispatch_spec(&super::fixture::name("a"));
-    let result = millstream_model::raw::RawJson::from_value(&answer(NodeStatus::Pass, 1));
-    let ActionConclusion::Succeeded { emit: Some((event_name, payload)), .. } =
-        conclude_attempt(&spec, "k", 1, AttemptOutcome::Success { result }, 0.5)
-    else {
-        panic!()
+    use crate::action::conclude_attempt;
+    use crate::settle_outcome::ActionAttempt;
+    let policy = crate::graph::dispatch_policy();
+    let execution =
+        ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse("k").unwrap() };
+    let key = ActionKey { execution, seq: Seq(1), action: super::fixture::name("a") };
+    let whose = ActionAttempt { key: &key, revision: 0, attempts: 1, ready_at: None, traceparent: None };
+    let mut id = || EventId(uuid::Uuid::from_u128(1));
+    let mut emitted = |performed: AttemptOutcome| {
+        let outcome = conclude_attempt(&policy, whose, performed, 0.5, Timestamp::EPOCH, &mut id);
+        let submitted = outcome.emitted_event().unwrap();
+        event(submitted.name.clone(), submitted.payload.clone())
     };
+    let result = millstream_model::raw::RawJson::from_value(&answer(NodeStatus::Pass, 1));
     let mut bench = GraphFixture::of(ONE);
-    bench.apply(&event(event_name, payload));
+    bench.apply(&emitted(AttemptOutcome::Success { result }));
     assert_eq!(bench.statuses(), "a PASS, b RUNNING");
     let failed = ActionFailure { class: ErrorClass::Network, message: "refused".to_owned(), status: None };
-    let concluded =
-        conclude_attempt(&spec, "k", 1, AttemptOutcome::Transient { error: failed, retry_after: None }, 0.5);
-    let ActionConclusion::Failed { then: FailureConsequence::Emit(event_name, payload), .. } = concluded
-    else {
-        panic!("{concluded:?}")
-    };
     let mut bench = GraphFixture::of(ONE);
-    bench.apply(&event(event_name, payload));
+    bench.apply(&emitted(AttemptOutcome::Transient { error: failed, retry_after: None }));
     assert_eq!(bench.why("a"), "attempt 2 of 3 after INFRA_ERROR: refused");
 }
