@@ -241,3 +241,21 @@ pub struct NewWorkQueue {
 fn keep_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_config_keeps_null_and_absent_fields() {
+        for text in [
+            "{}",
+            r#"{"timeout_seconds":60,"pre_assignment_timeout":null,"people":"anyone"}"#,
+            r#"{"pre_assignment_timeout":"5m","people":["ann","bob"],"per_person":{"open":1,"total":null}}"#,
+            r#"{"escalate":{"queue":"seniors"},"rules":[{"if":"answer < 0","message":"m","path":""}]}"#,
+        ] {
+            let config: NewWorkQueue = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&config).unwrap(), text);
+        }
+    }
+}
