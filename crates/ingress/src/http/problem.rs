@@ -77,7 +77,7 @@ pub(crate) struct ProblemDocument<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     problems: &'a [Fault],
     #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<SeatHolder>,
+    holder: Option<Box<SeatHolder>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<RefusingQuotaOut>,
 }
@@ -92,7 +92,7 @@ impl<'a> ProblemDocument<'a> {
             detail: &refusal.detail,
             instance: None,
             problems: &refusal.faults,
-            holder: refusal.holder.clone().map(seat_holder),
+            holder: refusal.holder.clone().map(|holder| Box::new(seat_holder(holder))),
             quota: refusal.quota.as_deref().copied().map(RefusingQuotaOut::from),
         }
     }
