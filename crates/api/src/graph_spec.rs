@@ -255,6 +255,7 @@ pub enum GraphNodeEdit {
 #[schemars(rename = "GraphEdits", deny_unknown_fields)]
 pub struct GraphEditRequest<E = GraphNodeEdit> {
     /// The revision that the edits are based on.
+    #[schemars(range(min = 0, max = 4_294_967_295_u32))]
     pub expected_revision: u32,
     /// All edits are applied, or none.
     #[schemars(length(min = 1, max = 1000))]

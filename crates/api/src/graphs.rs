@@ -30,7 +30,6 @@ pub struct GraphSummary<J = Value, O = GraphSettings> {
     pub input: Option<J>,
     pub options: O,
     /// Number of nodes per status.
-    #[schemars(extend("propertyNames" = { "$ref": "#/components/schemas/NodeStatus" }))]
     pub nodes: BTreeMap<NodeStatus, u32>,
     /// Why it has ended, or is paused.
     pub reason: Option<String>,

@@ -1,14 +1,14 @@
 //! Closed sets of words, as a client reads them: a word of a newer server is `Unknown`.
 
-/// A closed set of words as an enum. With `from`, the words are those of an enum of the engine: a variant that
-/// is missing here does not compile.
+/// A closed set of words as an enum; its comment is the description in its schema. With `from`, the words are
+/// those of an enum of the engine: a variant that is missing here does not compile.
 macro_rules! api_words {
     (
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $name:ident from $engine:ty { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }
     ) => {
         $crate::words::api_words! {
-            $(#[$doc])*
+            $(#[doc = $doc])*
             $name { $($(#[$vdoc])* $variant = $word,)+ }
         }
 
@@ -20,10 +20,10 @@ macro_rules! api_words {
         }
     };
     (
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }
     ) => {
-        $(#[$doc])*
+        $(#[doc = $doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[non_exhaustive]
         pub enum $name {
@@ -52,7 +52,11 @@ macro_rules! api_words {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "enum": [$($word),+] })
+                schemars::json_schema!({
+                    "type": "string",
+                    "enum": [$($word),+],
+                    "description": concat!($($doc),*).trim_start(),
+                })
             }
         }
     };
