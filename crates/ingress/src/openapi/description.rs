@@ -145,7 +145,7 @@ pub(super) fn describe_call(doc: &RouteOperation) -> String {
         );
     }
     if doc.headers.contains(&"Prefer") {
-        sentences.push("`Prefer: wait=5` waits for the outcome, for up to 5 seconds here.".to_owned());
+        sentences.push("`Prefer: wait=N` waits for the outcome for up to N seconds.".to_owned());
     }
     sentences.push(match doc.needs {
         Some(permission) => {
