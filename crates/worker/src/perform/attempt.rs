@@ -389,18 +389,18 @@ fn conclude_attempt(
     attempt: AttemptOutcome,
 ) -> SettleOutcome {
     let env = &performer.env;
-    let performed = match &attempt {
+    let outcome = match &attempt {
         AttemptOutcome::Success { .. } => "success",
         AttemptOutcome::Transient { .. } => "transient",
         AttemptOutcome::Permanent { .. } => "permanent",
         AttemptOutcome::Pause { .. } => "pause",
     };
-    ::metrics::counter!(metrics::ATTEMPTS, "outcome" => performed).increment(1);
+    ::metrics::counter!(metrics::ATTEMPTS, "outcome" => outcome).increment(1);
     let unit_random = env.random_unit();
-    let outcome =
+    let concluded =
         action::conclude_attempt(policy, whose, attempt, unit_random, env.now(), &mut || env.new_event_id());
     let (shown, attempts) = (whose.attempt_id(), whose.attempt_number());
-    match &outcome {
+    match &concluded {
         SettleOutcome::Succeeded { .. }
         | SettleOutcome::Postponed { .. }
         | SettleOutcome::Awaiting { .. } => {}
@@ -412,7 +412,7 @@ fn conclude_attempt(
             tracing::warn!(action.key = %shown, action.attempt = attempts, error = %ActionFailure::of_recorded(error), "action failed permanently");
         }
     }
-    outcome
+    concluded
 }
 
 /// Compensation is complete: reports the recorded failure.

@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`reader`] and [`reclaim`] (doorbells arrive), [`consume`] and [`inbox`] (held, grouped by
 //! execution, visited in batches), [`decider`] (what all visits share), [`process`] (one visit), [`visit_locks`],
-//! [`load`], [`poison`], [`commit`] (decides and writes a group), [`commit_builder`] (decisions become rows), [`post_commit`].
+//! [`load`], [`poison`], [`commit`] (decides and writes a group), [`commit_builder`] (decisions become rows) and
+//! [`post_commit`].
 //! Performing is known here only as [`CommitLeasing`](crate::leasing::CommitLeasing).
 
 mod commit;
