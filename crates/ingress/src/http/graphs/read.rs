@@ -10,7 +10,7 @@ use millstream_model::id::AcceptNo;
 use millstream_model::permission::Permission;
 use millstream_model::status::ExecutionStatus;
 
-use super::views::{GraphView, graph_in_list, graph_status, graph_summary};
+use super::views::{GraphSummaryView, graph_in_list, graph_status, graph_summary};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::graphs::find;
@@ -40,7 +40,7 @@ async fn get_graph(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<GraphView>, RequestRefusal> {
+) -> Result<Json<GraphSummaryView>, RequestRefusal> {
     params.finish_params()?;
     let found = find::find_graph(&door.graphs, &find::parse_graph_key(&caller, &id)?).await?;
     graph_summary(found).map(Json).map_err(find::unreadable_graph)
@@ -50,13 +50,14 @@ async fn list_graphs(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<Page<GraphView>>, RequestRefusal> {
+) -> Result<Json<Page<GraphSummaryView>>, RequestRefusal> {
     let status = parse_graph_status(&mut params);
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Graphs, |text| text.parse().ok().map(AcceptNo));
     params.finish_params()?;
     let found = find::list_graphs(&door.graphs, &caller, status, after, limit, graph_in_list).await?;
-    let cursor = |(position, _): &(AcceptNo, GraphView)| cursor::encode(CursorList::Graphs, position.0);
+    let cursor =
+        |(position, _): &(AcceptNo, GraphSummaryView)| cursor::encode(CursorList::Graphs, position.0);
     Ok(Json(page_of(found, limit, cursor, |(_, graph)| graph)))
 }
 

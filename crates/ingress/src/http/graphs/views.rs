@@ -19,7 +19,7 @@ use crate::graphs::find::FoundGraph;
 use crate::graphs::nodes::NodeDetails;
 
 /// A graph with the engine's own options, which are serialised as in the API.
-pub(super) type GraphView = GraphSummary<RawJson, GraphOptions>;
+pub(super) type GraphSummaryView = GraphSummary<RawJson, GraphOptions>;
 
 pub(super) const fn graph_status(status: ExecutionStatus) -> GraphStatus {
     match status {
@@ -56,7 +56,7 @@ struct StoredGraphMetadata {
     creator: Option<String>,
 }
 
-pub(super) fn graph_summary(found: FoundGraph) -> Result<GraphView, StoredFormError> {
+pub(super) fn graph_summary(found: FoundGraph) -> Result<GraphSummaryView, StoredFormError> {
     let FoundGraph { graph, execution } = found;
     let head = blob::decode_head(&graph.blob)?;
     let metadata: StoredGraphMetadata = graph
@@ -85,7 +85,7 @@ pub(super) fn graph_summary(found: FoundGraph) -> Result<GraphView, StoredFormEr
 }
 
 /// Without the input, which may be a megabyte large.
-pub(super) fn graph_in_list(found: FoundGraph) -> Result<GraphView, StoredFormError> {
+pub(super) fn graph_in_list(found: FoundGraph) -> Result<GraphSummaryView, StoredFormError> {
     Ok(GraphSummary { input: None, ..graph_summary(found)? })
 }
 
