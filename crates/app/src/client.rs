@@ -21,10 +21,6 @@ impl ApiClient {
         Self::with_tls(&config.url, &config.key, &ClientTls::read(config)?)
     }
 
-    pub(crate) fn with_key(url: &str, key: &str) -> Result<Self> {
-        Self::with_tls(url, key, &ClientTls::default())
-    }
-
     fn with_tls(url: &str, key: &str, tls: &ClientTls) -> Result<Self> {
         let base = url.trim_end_matches('/').to_owned();
         url::Url::parse(&base).with_context(|| format!("the setting `url` is not a URL: {url:?}"))?;

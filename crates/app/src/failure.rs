@@ -4,6 +4,8 @@ use std::fmt;
 
 use millstream_runtime::backend::MissingSqliteFile;
 
+use crate::server::explain_call;
+
 /// The exit codes of `millstream --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCode {
@@ -39,8 +41,8 @@ impl fmt::Display for CommandFailure {
 impl std::error::Error for CommandFailure {}
 
 /// Adds a hint to a refusal; other errors already contain one.
-pub(crate) fn hinted(error: anyhow::Error, hint: &str) -> anyhow::Error {
-    match error.downcast::<CommandFailure>() {
+pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: &str) -> anyhow::Error {
+    match explain_call(error.into()).downcast::<CommandFailure>() {
         Ok(CommandFailure { code: ExitCode::Refused, message }) => {
             CommandFailure::new(ExitCode::Refused, format!("{message}\n{hint}")).into()
         }

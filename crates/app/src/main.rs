@@ -6,6 +6,7 @@ mod client;
 mod cmd;
 mod failure;
 mod output;
+mod server;
 mod user_input;
 
 use anyhow::Result;
@@ -34,7 +35,7 @@ fn main() {
     } else {
         run_with_settings(&cli)
     };
-    if let Err(error) = outcome {
+    if let Err(error) = outcome.map_err(server::explain_call) {
         eprintln!("error: {error:#}");
         std::process::exit(failure::exit_code(&error));
     }
@@ -66,13 +67,13 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         CliCommand::Worker => cmd::worker::run(&config, None).await,
         CliCommand::Migrate(args) => cmd::migrate::run(args, &config, output).await,
         CliCommand::Check(args) => cmd::check::run(args, output),
-        CliCommand::Apply(args) => cmd::apply::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Start(args) => cmd::start::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Send(args) => cmd::send::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Signal(args) => cmd::signal::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Get(args) => cmd::get::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::List(args) => cmd::list::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Tail(args) => cmd::tail::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Apply(args) => cmd::apply::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Start(args) => cmd::start::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Send(args) => cmd::send::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Signal(args) => cmd::signal::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Get(args) => cmd::get::run(args, &server::connect(&config)?, output).await,
+        CliCommand::List(args) => cmd::list::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Tail(args) => cmd::tail::run(args, &server::connect(&config)?, output).await,
         CliCommand::Graph(args) => cmd::graph::run(args, &config, output).await,
         CliCommand::Device(args) => cmd::device::run(args, &ApiClient::new(&config)?, output).await,
         CliCommand::Run(args) => cmd::run::run(args, &ApiClient::new(&config)?, output).await,
@@ -80,12 +81,12 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         CliCommand::Assignment(args) => cmd::assignment::run(args, &ApiClient::new(&config)?, output).await,
         CliCommand::Person(args) => cmd::person::run(args, &ApiClient::new(&config)?, output).await,
         CliCommand::Replay(args) => cmd::replay::run(args, &open_stores(&config).await?.0, output).await,
-        CliCommand::Incidents(args) => cmd::incidents::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Dead(command) => cmd::dead::run(command, &ApiClient::new(&config)?, output).await,
-        CliCommand::Cancel(args) => cmd::cancel::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Why(args) => cmd::why::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Workers => cmd::workers::run(&ApiClient::new(&config)?, output).await,
-        CliCommand::Quota(args) => cmd::quota::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Incidents(args) => cmd::incidents::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Dead(command) => cmd::dead::run(command, &server::connect(&config)?, output).await,
+        CliCommand::Cancel(args) => cmd::cancel::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Why(args) => cmd::why::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Workers => cmd::workers::run(&server::connect(&config)?, output).await,
+        CliCommand::Quota(args) => cmd::quota::run(args, &server::connect(&config)?, output).await,
         CliCommand::Keys(command) => {
             let (stores, now) = open_stores(&config).await?;
             cmd::keys::run(command, &stores, now, output).await

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use serde::Serialize;
 use serde_json::Value;
 
 /// How to print.
@@ -15,12 +16,27 @@ pub(crate) enum CliOutput {
 
 impl CliOutput {
     /// Prints the JSON itself, or the text that `text` makes of it.
-    pub(crate) fn show(self, value: &Value, text: impl FnOnce(&Value) -> String) -> Result<()> {
+    pub(crate) fn show<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
         match self {
             Self::Json => print_line(&serde_json::to_string_pretty(value)?),
             Self::Text => print_line(&text(value)),
         }
     }
+
+    /// The same for the items of a list.
+    pub(crate) fn show_items<T: Serialize>(
+        self,
+        items: &[T],
+        text: impl FnOnce(&[T]) -> String,
+    ) -> Result<()> {
+        self.show(&ShownItems { items }, |shown| text(shown.items))
+    }
+}
+
+/// A list as JSON.
+#[derive(Serialize)]
+struct ShownItems<'a, T> {
+    items: &'a [T],
 }
 
 /// Prints one line to stdout. A closed reader (`| head`) is not an error.
@@ -31,19 +47,25 @@ pub(crate) fn print_line(text: &str) -> Result<()> {
     }
 }
 
+/// The fields of an answer, for a table or a page of fields.
+pub(crate) fn json_fields(answer: &impl Serialize) -> Value {
+    serde_json::to_value(answer).unwrap_or(Value::Null)
+}
+
 /// A table of JSON objects: one column per (heading, field).
-pub(crate) fn format_table(rows: &[Value], columns: &[(&str, &str)]) -> String {
+pub(crate) fn format_table<T: Serialize>(rows: &[T], columns: &[(&str, &str)]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.iter().map(|(heading, _)| Cell::new(heading.to_uppercase())));
-    for row in rows {
+    for row in rows.iter().map(json_fields) {
         table.add_row(columns.iter().map(|(_, field)| table_cell(field, &row[*field])));
     }
     table.trim_fmt()
 }
 
 /// `field  value` lines of one object.
-pub(crate) fn format_fields(object: &Value, names: &[&str]) -> String {
+pub(crate) fn format_fields(object: &impl Serialize, names: &[&str]) -> String {
+    let object = json_fields(object);
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
     names
         .iter()

@@ -7,6 +7,9 @@ use std::time::Duration;
 use millstream_api::problem::{Problem, RequestFault};
 use serde::{Deserialize, Serialize};
 
+/// The type of a problem that is not a document of the server (RFC 9457).
+const NO_DOCUMENT: &str = "about:blank";
+
 /// Why a call did not succeed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,12 +27,34 @@ pub enum ClientError {
     /// An answer that violates the API.
     #[error("invalid answer from {url}: {reason}")]
     Unreadable { url: String, reason: String },
-    /// The request cannot be sent: a value that JSON cannot represent, an invalid address.
+    /// The request cannot be sent: a value that JSON cannot represent.
     #[error("cannot be sent: {0}")]
     Unsendable(String),
+    /// A setting of the client cannot be used.
+    #[error("{setting} cannot be used: {reason}")]
+    InvalidSetting { setting: ClientSetting, reason: String },
     /// The awaited result did not come in time.
     #[error("timed out after {0:?}")]
     TimedOut(Duration),
+}
+
+/// A setting of a [`ClientBuilder`](crate::client::ClientBuilder) that is validated when the client is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientSetting {
+    Url,
+    CaCertificates,
+    ClientCertificate,
+}
+
+impl fmt::Display for ClientSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Url => "the address of the server",
+            Self::CaCertificates => "the CA certificates",
+            Self::ClientCertificate => "the client certificate",
+        })
+    }
 }
 
 impl ClientError {
@@ -84,13 +109,18 @@ impl From<Problem> for ServerProblem {
 }
 
 impl ServerProblem {
+    /// Whether the server sent it as a problem document. Otherwise the detail is the start of the body.
+    pub fn is_document(&self) -> bool {
+        self.kind != NO_DOCUMENT
+    }
+
     /// A best-effort problem for an answer whose body may not be a problem document, for example from a
     /// proxy.
     pub(crate) fn of_response(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         let document = match serde_json::from_slice::<Problem>(body) {
             Ok(document) => Problem { status, ..document },
             Err(_) => Problem {
-                kind: "about:blank".to_owned(),
+                kind: NO_DOCUMENT.to_owned(),
                 title: format!("status {status}"),
                 status,
                 detail: String::from_utf8_lossy(body).chars().take(200).collect(),
@@ -138,5 +168,6 @@ mod tests {
     fn non_problem_answer_is_quoted() {
         let problem = ServerProblem::of_response(502, b"<html>Bad gateway", None);
         assert_eq!(problem.to_string(), "status 502 (502): <html>Bad gateway");
+        assert!(!problem.is_document());
     }
 }

@@ -1,27 +1,30 @@
 //! `millstream dead list|retry`: dead letters, the events that could not be decided.
 
 use anyhow::{Result, bail};
-use serde_json::{Value, json};
+use millstream_sdk::Client;
+use millstream_sdk::client::EventStatus;
 
 use crate::cli::DeadCommand;
-use crate::client::{ApiClient, path_segment};
 use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CliOutput, format_table, plain_text, print_line};
+use crate::output::{CliOutput, format_table, print_line};
+use crate::server::{call_failure, first_items, page_size};
 
 const LIMIT: usize = 1000;
 
-pub(crate) async fn run(command: &DeadCommand, client: &ApiClient, output: CliOutput) -> Result<()> {
+pub(crate) async fn run(command: &DeadCommand, client: &Client, output: CliOutput) -> Result<()> {
     match command {
         DeadCommand::List { execution } => list_dead_events(execution.as_deref(), client, output).await,
         DeadCommand::Retry { events } => retry_dead_events(events, client, output).await,
     }
 }
 
-async fn list_dead_events(execution: Option<&str>, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let mut query = vec![("status", "dead".to_owned())];
-    query.extend(execution.map(|id| ("execution_id", id.to_owned())));
-    let items = client.list_pages("/v1/events", &query, LIMIT).await?;
-    output.show(&json!({ "items": items }), |_| match items.as_slice() {
+async fn list_dead_events(execution: Option<&str>, client: &Client, output: CliOutput) -> Result<()> {
+    let mut list = client.events().status(EventStatus::Dead).page_size(page_size(LIMIT));
+    if let Some(id) = execution {
+        list = list.execution(id);
+    }
+    let found = first_items(list.stream(), LIMIT).await?;
+    output.show_items(&found, |items| match items {
         [] => "no dead events".to_owned(),
         rows => format_table(
             rows,
@@ -38,16 +41,14 @@ async fn list_dead_events(execution: Option<&str>, client: &ApiClient, output: C
 }
 
 /// Retries each event separately: one that cannot be retried does not stop the others.
-async fn retry_dead_events(events: &[String], client: &ApiClient, output: CliOutput) -> Result<()> {
+async fn retry_dead_events(events: &[String], client: &Client, output: CliOutput) -> Result<()> {
     let mut failed = 0;
     for event in events {
-        match client.post(&format!("/v1/events/{}/retry", path_segment(event)), &json!({})).await {
-            Ok(answer) => {
-                output.show(&answer, |answer: &Value| format!("{event} {}", plain_text(&answer["status"])))?
-            }
+        match client.retry_event(event, None).await {
+            Ok(answer) => output.show(&answer, |answer| format!("{event} {}", answer.status))?,
             Err(error) => {
                 failed += 1;
-                print_line(&format!("{event}: {error}"))?;
+                print_line(&format!("{event}: {}", call_failure(&error)))?;
             }
         }
     }

@@ -1,11 +1,14 @@
 //! `millstream get ID`: an execution (now or in the past) or an event.
 
 use anyhow::Result;
+use millstream_sdk::Client;
+use millstream_sdk::client::{ActionView, Execution, ExecutionTransition, Timer};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::GetArgs;
-use crate::client::{ApiClient, path_segment};
-use crate::output::{CliOutput, format_fields, format_table};
+use crate::output::{CliOutput, format_fields, format_table, json_fields};
+use crate::server::{first_items, page_size};
 
 const EXECUTION: &[&str] = &[
     "execution_id",
@@ -42,23 +45,40 @@ const EVENT: &[&str] = &[
 const HISTORY_LIMIT: usize = 1000;
 const WORK_LIMIT: usize = 1000;
 
-pub(crate) async fn run(args: &GetArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+/// An execution with the lists that were asked for.
+#[derive(Serialize)]
+struct ShownExecution {
+    #[serde(flatten)]
+    execution: Execution,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<Vec<ExecutionTransition>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actions: Option<Vec<ActionView>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timers: Option<Vec<Timer>>,
+}
+
+pub(crate) async fn run(args: &GetArgs, client: &Client, output: CliOutput) -> Result<()> {
     if let Some(event) = &args.event {
-        let event = client.get(&format!("/v1/events/{}", path_segment(event))).await?;
-        return output.show(&event, |event| format_fields(event, EVENT));
+        return output.show(&client.event(event).await?, |event| format_fields(event, EVENT));
     }
-    let path = format!("/v1/executions/{}", path_segment(args.execution.as_deref().unwrap_or_default()));
-    let query = args.at_seq.map(|seq| format!("?at_seq={seq}")).unwrap_or_default();
-    let mut execution = client.get(&format!("{path}{query}")).await?;
+    let id = args.execution.as_deref().unwrap_or_default();
+    let execution = match args.at_seq {
+        Some(seq) => client.execution_at_seq(id, seq).await?,
+        None => client.execution(id).await?,
+    };
+    let mut shown = ShownExecution { execution, history: None, actions: None, timers: None };
     if args.history {
-        execution["history"] =
-            client.list_pages(&format!("{path}/history"), &[], HISTORY_LIMIT).await?.into();
+        let history = client.history(id).page_size(page_size(HISTORY_LIMIT)).stream();
+        shown.history = Some(first_items(history, HISTORY_LIMIT).await?);
     }
     if args.work {
-        execution["actions"] = client.list_pages(&format!("{path}/actions"), &[], WORK_LIMIT).await?.into();
-        execution["timers"] = client.list_pages(&format!("{path}/timers"), &[], WORK_LIMIT).await?.into();
+        let actions = client.actions(id).page_size(page_size(WORK_LIMIT)).stream();
+        shown.actions = Some(first_items(actions, WORK_LIMIT).await?);
+        let timers = client.timers(id).page_size(page_size(WORK_LIMIT)).stream();
+        shown.timers = Some(first_items(timers, WORK_LIMIT).await?);
     }
-    output.show(&execution, execution_page)
+    output.show(&shown, |shown| execution_page(&json_fields(shown)))
 }
 
 fn execution_page(execution: &Value) -> String {

@@ -1,19 +1,20 @@
 //! `millstream incidents`: failures that wait for a decision, and the decisions.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use reqwest::Method;
-use serde_json::value::to_raw_value;
-use serde_json::{Value, json};
+use millstream_sdk::Client;
+use millstream_sdk::client::{
+    GroupChoice, GroupDecision, IncidentGroup, IncidentResolution, IncidentResolved, Page,
+};
+use serde_json::Value;
 
 use crate::cli::{
     IncidentSelectionArgs, IncidentsArgs, IncidentsCommand, IncidentsListArgs, ResolutionReasonArgs,
 };
-use crate::client::{ApiClient, path_segment};
 use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CliOutput, format_fields, format_table, plain_text, print_line};
+use crate::output::{CliOutput, format_fields, format_table, json_fields, print_line};
+use crate::server::{first_items, page_size};
 use crate::user_input;
 
 const LIMIT: usize = 50;
@@ -37,7 +38,7 @@ const SHOWN: &[&str] = &[
     "resolved",
 ];
 
-pub(crate) async fn run(args: &IncidentsArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+pub(crate) async fn run(args: &IncidentsArgs, client: &Client, output: CliOutput) -> Result<()> {
     if args.command.is_some() && args.list.is_narrowed() {
         let message = "--status, --group and the like before a command are for the list; give them after it";
         bail!(CommandFailure::new(ExitCode::Invalid, message));
@@ -51,32 +52,35 @@ pub(crate) async fn run(args: &IncidentsArgs, client: &ApiClient, output: CliOut
         Some(IncidentsCommand::Show { incident, input: true }) => show_input(incident, client).await,
         Some(IncidentsCommand::Retry { which, input, why }) => match (&which.incident, input) {
             (Some(incident), Some(file)) => retry_with_input(incident, file, why, client, output).await,
-            (Some(_) | None, _) => resolve_incidents(which, "retry", why, client, output).await,
+            (Some(_) | None, _) => resolve_incidents(which, GroupChoice::Retry, why, client, output).await,
         },
         Some(IncidentsCommand::Skip { incident, result, why }) => {
             skip_incident(incident, result.as_deref(), why, client, output).await
         }
         Some(IncidentsCommand::Fail { which, why }) => {
-            resolve_incidents(which, "fail", why, client, output).await
+            resolve_incidents(which, GroupChoice::Fail, why, client, output).await
         }
         Some(IncidentsCommand::Cancel { which, why }) => {
-            resolve_incidents(which, "cancel", why, client, output).await
+            resolve_incidents(which, GroupChoice::Cancel, why, client, output).await
         }
     }
 }
 
-async fn list_incidents(args: &IncidentsListArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let query: Vec<(&str, String)> = [
+async fn list_incidents(args: &IncidentsListArgs, client: &Client, output: CliOutput) -> Result<()> {
+    let limit = args.limit.unwrap_or(LIMIT);
+    let mut list = client.incidents().page_size(page_size(limit));
+    for (name, value) in [
         ("status", &args.status),
         ("fingerprint", &args.group),
         ("execution_id", &args.execution),
         ("definition", &args.definition),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
-    .collect();
-    let items = client.list_pages("/v1/incidents", &query, args.limit.unwrap_or(LIMIT)).await?;
-    output.show(&json!({ "items": items }), |_| match items.as_slice() {
+    ] {
+        if let Some(value) = value {
+            list = list.filter(name, value);
+        }
+    }
+    let found = first_items(list.stream(), limit).await?;
+    output.show_items(&found, |items| match items {
         [] => "no incidents".to_owned(),
         rows => format_table(
             rows,
@@ -92,11 +96,11 @@ async fn list_incidents(args: &IncidentsListArgs, client: &ApiClient, output: Cl
     })
 }
 
-async fn list_groups(limit: usize, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let answer = client.get(&format!("/v1/incidents/groups?limit={limit}")).await?;
-    output.show(&answer, |answer| match answer["items"].as_array().map(Vec::as_slice) {
-        None | Some([]) => "no open incidents".to_owned(),
-        Some(groups) => format_table(
+async fn list_groups(limit: usize, client: &Client, output: CliOutput) -> Result<()> {
+    let answer = Page { items: client.largest_incident_groups(limit).await?, next_cursor: None };
+    output.show(&answer, |answer| match answer.items.as_slice() {
+        [] => "no open incidents".to_owned(),
+        groups => format_table(
             &groups.iter().map(with_sample).collect::<Vec<_>>(),
             &[
                 ("group", "fingerprint"),
@@ -112,26 +116,24 @@ async fn list_groups(limit: usize, client: &ApiClient, output: CliOutput) -> Res
 }
 
 /// A group with the message of its newest incident.
-fn with_sample(group: &Value) -> Value {
-    let mut row = group.clone();
-    row["reason"] = group["sample"]["reason"].clone();
+fn with_sample(group: &IncidentGroup) -> Value {
+    let mut row = json_fields(group);
+    row["reason"] = group.sample.reason.as_str().into();
     row
 }
 
-async fn show_incident(incident: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let incident = client.get(&format!("/v1/incidents/{}", path_segment(incident))).await?;
-    output.show(&incident, |incident| {
+async fn show_incident(incident: &str, client: &Client, output: CliOutput) -> Result<()> {
+    output.show(&client.incident(incident).await?, |incident| {
         let mut parts = vec![format_fields(incident, SHOWN)];
-        if !incident["input"].is_null() {
-            parts.push(format!("input\n{}", pretty_json(&incident["input"])));
+        if let Some(input) = &incident.input {
+            parts.push(format!("input\n{}", pretty_json(input)));
         }
         parts.join("\n\n")
     })
 }
 
-async fn show_input(incident: &str, client: &ApiClient) -> Result<()> {
-    let incident = client.get(&format!("/v1/incidents/{}", path_segment(incident))).await?;
-    print_line(&pretty_json(&incident["input"]))
+async fn show_input(incident: &str, client: &Client) -> Result<()> {
+    print_line(&pretty_json(&client.incident(incident).await?.input.unwrap_or_default()))
 }
 
 fn pretty_json(value: &Value) -> String {
@@ -143,15 +145,11 @@ async fn retry_with_input(
     incident: &str,
     file: &Path,
     why: &ResolutionReasonArgs,
-    client: &ApiClient,
+    client: &Client,
     output: CliOutput,
 ) -> Result<()> {
-    let mut body = BTreeMap::from([("input", user_input::json_file(file)?)]);
-    if let Some(reason) = &why.reason {
-        body.insert("reason", to_raw_value(reason)?);
-    }
-    let path = format!("/v1/incidents/{}/retry", path_segment(incident));
-    let answer = client.send_for_json(client.request(Method::POST, &path).json(&body)).await?;
+    let input = user_input::json_file(file)?;
+    let answer = client.retry_incident_with_input(incident, &input, why.reason.as_deref()).await?;
     output.show(&answer, resolution_line)
 }
 
@@ -159,56 +157,54 @@ async fn skip_incident(
     incident: &str,
     result: Option<&str>,
     why: &ResolutionReasonArgs,
-    client: &ApiClient,
+    client: &Client,
     output: CliOutput,
 ) -> Result<()> {
-    let mut body = reason_body(why);
-    if let Some(result) = result {
-        body["result"] = user_input::parse_json_argument(result)?;
-    }
-    let answer = client.post(&format!("/v1/incidents/{}/skip", path_segment(incident)), &body).await?;
+    let reason = why.reason.as_deref();
+    let answer = match result {
+        Some(result) => {
+            client.skip_incident(incident, &user_input::parse_json_argument(result)?, reason).await?
+        }
+        None => client.skip_dead_event(incident, reason).await?,
+    };
     output.show(&answer, resolution_line)
 }
 
 async fn resolve_incidents(
     which: &IncidentSelectionArgs,
-    word: &str,
+    choice: GroupChoice,
     why: &ResolutionReasonArgs,
-    client: &ApiClient,
+    client: &Client,
     output: CliOutput,
 ) -> Result<()> {
-    let mut body = reason_body(why);
     if let Some(group) = &which.group {
-        if let Some(limit) = which.limit {
-            body["limit"] = json!(limit);
-        }
-        let answer =
-            client.post(&format!("/v1/incidents/groups/{}/{word}", path_segment(group)), &body).await?;
-        return output.show(&answer, |answer| {
-            format!(
-                "{} resolved, {} open now",
-                plain_text(&answer["resolved"]),
-                plain_text(&answer["remaining"])
-            )
-        });
+        let limit = which.limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
+        let decision = GroupDecision { reason: why.reason.clone(), limit };
+        let answer = client.resolve_incident_group(group, choice, &decision).await?;
+        return output
+            .show(&answer, |answer| format!("{} resolved, {} open now", answer.resolved, answer.remaining));
     }
-    let incident = path_segment(which.incident.as_deref().unwrap_or_default());
-    let answer = client.post(&format!("/v1/incidents/{incident}/{word}"), &body).await?;
+    let (incident, reason) = (which.incident.as_deref().unwrap_or_default(), why.reason.as_deref());
+    let answer = match choice {
+        GroupChoice::Retry => client.retry_incident(incident, reason).await?,
+        GroupChoice::Fail => client.fail_incident(incident, reason).await?,
+        GroupChoice::Cancel => client.cancel_incident(incident, reason).await?,
+    };
     output.show(&answer, resolution_line)
 }
 
-fn reason_body(why: &ResolutionReasonArgs) -> Value {
-    why.reason.as_ref().map_or_else(|| json!({}), |reason| json!({ "reason": reason }))
-}
-
-fn resolution_line(answer: &Value) -> String {
-    let execution = plain_text(&answer["execution_id"]);
-    match (answer["resolution"].as_str(), answer["key"].as_str()) {
-        (Some("retry" | "retry_with_input"), Some(key)) => format!("{execution}: being tried again as {key}"),
-        (Some("retry" | "retry_with_input"), None) => format!("{execution}: being tried again"),
-        (Some("skip"), _) => format!("{execution} goes on"),
-        (Some("fail"), _) => format!("{execution} is being failed"),
-        (Some("cancel"), _) => format!("{execution} is being cancelled"),
-        (_, _) => format!("{execution}: {}", plain_text(&answer["resolution"])),
+fn resolution_line(answer: &IncidentResolved) -> String {
+    let execution = &answer.execution_id;
+    match (answer.resolution, &answer.key) {
+        (IncidentResolution::Retry | IncidentResolution::RetryWithInput, Some(key)) => {
+            format!("{execution}: being tried again as {key}")
+        }
+        (IncidentResolution::Retry | IncidentResolution::RetryWithInput, None) => {
+            format!("{execution}: being tried again")
+        }
+        (IncidentResolution::Skip, _) => format!("{execution} goes on"),
+        (IncidentResolution::Fail, _) => format!("{execution} is being failed"),
+        (IncidentResolution::Cancel, _) => format!("{execution} is being cancelled"),
+        (other, _) => format!("{execution}: {other}"),
     }
 }

@@ -1,20 +1,22 @@
 //! `millstream list`: executions, newest first.
 
 use anyhow::Result;
-use serde_json::json;
+use millstream_sdk::Client;
 
 use crate::cli::ListArgs;
-use crate::client::ApiClient;
 use crate::output::{CliOutput, format_table};
+use crate::server::{first_items, page_size};
 
-pub(crate) async fn run(args: &ListArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let query: Vec<(&str, String)> =
-        [("definition", &args.definition), ("state", &args.state), ("status", &args.status)]
-            .into_iter()
-            .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
-            .collect();
-    let items = client.list_pages("/v1/executions", &query, args.limit).await?;
-    output.show(&json!({ "items": items }), |_| match items.as_slice() {
+pub(crate) async fn run(args: &ListArgs, client: &Client, output: CliOutput) -> Result<()> {
+    let mut list = client.executions().page_size(page_size(args.limit));
+    for (name, value) in [("definition", &args.definition), ("state", &args.state), ("status", &args.status)]
+    {
+        if let Some(value) = value {
+            list = list.filter(name, value);
+        }
+    }
+    let found = first_items(list.stream(), args.limit).await?;
+    output.show_items(&found, |items| match items {
         [] => "no executions".to_owned(),
         rows => format_table(
             rows,

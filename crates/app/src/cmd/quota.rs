@@ -2,42 +2,29 @@
 
 use anyhow::{Result, bail};
 use millstream_model::quota::{QuotaName, QuotaSet, QuotaValue};
-use reqwest::Method;
-use serde_json::Value;
+use millstream_sdk::Client;
+use millstream_sdk::client::{NewTenantQuota, TenantQuota};
 
 use crate::cli::{QuotaArgs, QuotaCommand};
-use crate::client::{ApiClient, path_segment};
 use crate::output::{CliOutput, format_table};
 
-pub(crate) async fn run(args: &QuotaArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+pub(crate) async fn run(args: &QuotaArgs, client: &Client, output: CliOutput) -> Result<()> {
     match &args.command {
-        QuotaCommand::Get { tenant } => show_quota(output, &client.get(&quota_path(tenant, "quota")).await?),
+        QuotaCommand::Get { tenant } => show_quota(output, &client.quota(tenant).await?),
         QuotaCommand::Set { tenant, quotas } => {
-            let row = quota_set(quotas)?.to_json();
-            let request = client.request(Method::PUT, &quota_path(tenant, "quota")).json(&row);
-            show_quota(output, &client.send_for_json(request).await?)
+            let quota: NewTenantQuota = serde_json::from_value(quota_set(quotas)?.to_json())?;
+            show_quota(output, &client.put_quota(tenant, &quota).await?)
         }
-        QuotaCommand::Usage { tenant } => {
-            let answer = client.get(&quota_path(tenant, "usage")).await?;
-            output.show(&answer, |answer| {
-                let columns = [("quota", "name"), ("used", "used"), ("of", "quota"), ("where", "scope")];
-                format_table(quota_rows(answer), &columns)
-            })
-        }
+        QuotaCommand::Usage { tenant } => output.show(&client.usage(tenant).await?, |answer| {
+            let columns = [("quota", "name"), ("used", "used"), ("of", "quota"), ("where", "scope")];
+            format_table(&answer.items, &columns)
+        }),
     }
 }
 
-fn quota_path(tenant: &str, rest: &str) -> String {
-    format!("/v1/tenants/{}/{rest}", path_segment(tenant))
-}
-
-fn quota_rows(answer: &Value) -> &[Value] {
-    answer["items"].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn show_quota(output: CliOutput, answer: &Value) -> Result<()> {
+fn show_quota(output: CliOutput, answer: &TenantQuota) -> Result<()> {
     output.show(answer, |answer| {
-        format_table(quota_rows(answer), &[("quota", "name"), ("value", "value"), ("source", "source")])
+        format_table(&answer.items, &[("quota", "name"), ("value", "value"), ("source", "source")])
     })
 }
 

@@ -1,43 +1,50 @@
 //! `millstream send EXECUTION EVENT`: posts an event and, with `--wait`, waits for its outcome.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail};
-use reqwest::Method;
-use serde_json::json;
+use millstream_sdk::Client;
+use millstream_sdk::client::{Event, EventStatus, SendOutcome};
 
 use crate::cli::SendArgs;
-use crate::client::{ApiClient, path_segment};
 use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CliOutput, plain_text};
+use crate::output::CliOutput;
 use crate::user_input;
 
-pub(crate) async fn run(args: &SendArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let mut body = json!({ "name": args.event });
+pub(crate) async fn run(args: &SendArgs, client: &Client, output: CliOutput) -> Result<()> {
+    let mut sending = client.send(&args.execution, &args.event);
     if let Some(payload) = &args.payload {
-        body["payload"] = user_input::parse_json_argument(payload)?;
+        sending = sending.payload(user_input::parse_json_argument(payload)?);
     }
-    let path = format!("/v1/executions/{}/events", path_segment(&args.execution));
-    let mut request = client.request(Method::POST, &path).json(&body);
     if let Some(key) = &args.key {
-        request = request.header("idempotency-key", key);
+        sending = sending.key(key);
     }
     if let Some(seconds) = args.wait {
-        request = request.header("prefer", format!("wait={seconds}"));
+        sending = sending.wait(Duration::from_secs(seconds.into()));
     }
-    let event = client.send_for_json(request).await?;
-    output.show(&event, |event| {
-        let (id, status) = (plain_text(&event["event_id"]), plain_text(&event["status"]));
-        match (event["to_state"].as_str(), event["error"].as_str()) {
-            (_, Some(error)) => format!("{id} {status}: {error}"),
-            (Some(state), None) => format!("{id} {status}, now in state {state}"),
-            (None, None) => format!("{id} {status}"),
-        }
-    })?;
+    let sent = sending.await?;
+    show_sent_event(&sent, output)?;
     // The exit code of a script that waited tells the outcome.
-    if args.wait.is_some() && matches!(event["status"].as_str(), Some("rejected" | "failed" | "dead")) {
-        bail!(CommandFailure::new(
-            ExitCode::Refused,
-            format!("the event is {}", plain_text(&event["status"]))
-        ));
+    if args.wait.is_some()
+        && matches!(sent.status, EventStatus::Rejected | EventStatus::Failed | EventStatus::Dead)
+    {
+        bail!(CommandFailure::new(ExitCode::Refused, format!("the event is {}", sent.status)));
     }
     Ok(())
+}
+
+fn show_sent_event(sent: &SendOutcome, output: CliOutput) -> Result<()> {
+    match &sent.event {
+        Some(event) => output.show(event, outcome_line),
+        None => output.show(&sent.accepted(), |event| format!("{} {}", event.event_id, event.status)),
+    }
+}
+
+fn outcome_line(event: &Event) -> String {
+    let (id, status) = (&event.event_id, event.status);
+    match (&event.to_state, &event.error) {
+        (_, Some(error)) => format!("{id} {status}: {error}"),
+        (Some(state), None) => format!("{id} {status}, now in state {state}"),
+        (None, None) => format!("{id} {status}"),
+    }
 }

@@ -1,35 +1,30 @@
 //! `millstream signal CORRELATION NAME`: an event for the execution that has the correlation.
 
-use anyhow::Result;
-use reqwest::Method;
-use serde_json::json;
+use anyhow::{Context, Result};
+use millstream_model::duration;
+use millstream_sdk::Client;
 
 use crate::cli::SignalArgs;
-use crate::client::ApiClient;
-use crate::output::{CliOutput, plain_text};
+use crate::output::CliOutput;
 use crate::user_input;
 
-pub(crate) async fn run(args: &SignalArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let mut body = json!({ "correlation": args.correlation, "name": args.event });
+pub(crate) async fn run(args: &SignalArgs, client: &Client, output: CliOutput) -> Result<()> {
+    let mut sending = client.signal(&args.correlation, &args.event);
     if let Some(payload) = &args.payload {
-        body["payload"] = user_input::parse_json_argument(payload)?;
+        sending = sending.payload(user_input::parse_json_argument(payload)?);
     }
     if let Some(definition) = &args.definition {
-        body["definition"] = json!(definition);
+        sending = sending.definition(definition);
     }
     if let Some(wait_for) = &args.wait_for {
-        body["wait_for"] = json!(wait_for);
+        sending = sending.wait_for(duration::parse(wait_for).context("--wait-for")?);
     }
-    let mut request = client.request(Method::POST, "/v1/signals").json(&body);
     if let Some(key) = &args.key {
-        request = request.header("idempotency-key", key);
+        sending = sending.key(key);
     }
-    let signal = client.send_for_json(request).await?;
-    output.show(&signal, |signal| {
-        let (id, status) = (plain_text(&signal["signal_id"]), plain_text(&signal["status"]));
-        match signal["execution_id"].as_str() {
-            Some(execution) => format!("{id} {status} to {execution}"),
-            None => format!("{id} {status}"),
-        }
+    let signal = sending.await?;
+    output.show(&signal, |signal| match &signal.execution_id {
+        Some(execution) => format!("{} {} to {execution}", signal.signal_id, signal.status),
+        None => format!("{} {}", signal.signal_id, signal.status),
     })
 }

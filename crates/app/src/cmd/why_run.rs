@@ -1,32 +1,57 @@
 //! `millstream why RUN`: the device that has a run, and the scores of all devices at the last choice.
 
 use anyhow::Result;
+use millstream_sdk::Client;
+use millstream_sdk::client::{RunLogLine, RunSeatSummary, RunStatus};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::run::{previous_owners, progress_text, run_path};
-use crate::client::ApiClient;
+use super::run::{previous_owners, progress_text};
 use crate::failure::hinted;
-use crate::output::{CliOutput, format_fields, format_table, plain_text};
+use crate::output::{CliOutput, format_fields, format_table, json_fields, plain_text};
 
 const HINT: &str =
     "`millstream run list` shows the runs; the key of an action has slashes, as in default/o-1/4/charge";
 
-pub(crate) async fn run(id: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let mut why = client.get(&run_path(id, "/why")).await.map_err(|error| hinted(error, HINT))?;
-    // The run includes its seats with their previous owners.
-    let mut run = client.get(&run_path(id, "")).await?;
-    for seat in run["seats"].as_array_mut().into_iter().flatten() {
-        let number = seat["seat"].clone();
-        if let Some(decision) = last_decision(&why["decisions"], &number) {
-            seat["decision"] = decision.clone();
-        }
-    }
-    why["seats"] = run["seats"].take();
-    output.show(&why, explanation_page)
+/// A run with its decisions, and each seat with the last one.
+#[derive(Serialize)]
+struct ExplainedRun {
+    run_id: String,
+    status: RunStatus,
+    paused: bool,
+    seats: Vec<ExplainedSeat>,
+    decisions: Vec<RunLogLine>,
 }
 
-fn last_decision<'a>(decisions: &'a Value, seat: &Value) -> Option<&'a Value> {
-    decisions.as_array()?.iter().rev().find(|decision| decision["seat"] == *seat)
+#[derive(Serialize)]
+struct ExplainedSeat {
+    #[serde(flatten)]
+    seat: RunSeatSummary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<RunLogLine>,
+}
+
+pub(crate) async fn run(id: &str, client: &Client, output: CliOutput) -> Result<()> {
+    let why = client.why_run(id).await.map_err(|error| hinted(error, HINT))?;
+    // The run includes its seats with their previous owners.
+    let run = client.run(id).await?;
+    let explain = |seat: RunSeatSummary| {
+        let decision = last_decision(&why.decisions, seat.seat).cloned();
+        ExplainedSeat { seat, decision }
+    };
+    let seats: Vec<ExplainedSeat> = run.seats.into_iter().map(explain).collect();
+    let explained = ExplainedRun {
+        run_id: why.run_id,
+        status: why.status,
+        paused: why.paused,
+        seats,
+        decisions: why.decisions,
+    };
+    output.show(&explained, |explained| explanation_page(&json_fields(explained)))
+}
+
+fn last_decision(decisions: &[RunLogLine], seat: u16) -> Option<&RunLogLine> {
+    decisions.iter().rev().find(|decision| decision.seat == Some(seat))
 }
 
 fn explanation_page(why: &Value) -> String {
@@ -219,8 +244,15 @@ mod tests {
 
     #[test]
     fn last_decision_per_seat_is_shown() {
-        let decisions = json!([{ "seat": 0, "n": 1 }, { "seat": 1, "n": 2 }, { "seat": 0, "n": 3 }]);
-        assert_eq!(last_decision(&decisions, &json!(0)), Some(&json!({ "seat": 0, "n": 3 })));
-        assert_eq!(last_decision(&decisions, &json!(2)), None);
+        let decision = |position: i64, seat: u16| -> RunLogLine {
+            serde_json::from_value(json!({
+                "position": position, "seat": seat, "at": "2026-01-01T00:00:05.000Z", "word": "assign",
+                "to": "assigned"
+            }))
+            .unwrap()
+        };
+        let decisions = [decision(1, 0), decision(2, 1), decision(3, 0)];
+        assert_eq!(last_decision(&decisions, 0).map(|decision| decision.position), Some(3));
+        assert_eq!(last_decision(&decisions, 2), None);
     }
 }

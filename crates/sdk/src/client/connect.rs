@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::retry::ClientRetry;
-use crate::client_error::ClientError;
+use crate::client_error::{ClientError, ClientSetting};
 
 /// Long enough for a commit under load; a call that waits for an outcome adds its own wait.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,6 +27,7 @@ pub(super) struct ClientInner {
     pub(super) key: Option<String>,
     pub(super) timeout: Duration,
     pub(super) retry: ClientRetry,
+    pub(super) reconnect: ClientRetry,
 }
 
 /// Builds a [`Client`].
@@ -34,8 +35,10 @@ pub(super) struct ClientInner {
 pub struct ClientBuilder {
     url: String,
     key: Option<String>,
+    user_agent: String,
     timeout: Duration,
     retry: ClientRetry,
+    reconnect: Option<ClientRetry>,
     ca: Option<Vec<u8>>,
     identity: Option<Vec<u8>>,
 }
@@ -51,8 +54,10 @@ impl Client {
         ClientBuilder {
             url: url.into(),
             key: None,
+            user_agent: concat!("millstream-sdk/", env!("CARGO_PKG_VERSION")).to_owned(),
             timeout: TIMEOUT,
             retry: ClientRetry::default(),
+            reconnect: None,
             ca: None,
             identity: None,
         }
@@ -81,6 +86,20 @@ impl ClientBuilder {
         self
     }
 
+    /// Retry policy of a stream (a tail, a watch) that was connected once. By default that of calls.
+    #[must_use]
+    pub fn reconnect(mut self, reconnect: ClientRetry) -> Self {
+        self.reconnect = Some(reconnect);
+        self
+    }
+
+    /// The header `User-Agent` of all requests. `millstream-sdk/VERSION` by default.
+    #[must_use]
+    pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
+        self.user_agent = user_agent.into();
+        self
+    }
+
     /// CAs, as PEM, that are trusted in addition to the public ones.
     #[must_use]
     pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
@@ -96,42 +115,43 @@ impl ClientBuilder {
     }
 
     pub fn build(self) -> Result<Client, ClientError> {
-        let Self { url, key, timeout, retry, ca, identity } = self;
+        let Self { url, key, user_agent, timeout, retry, reconnect, ca, identity } = self;
         let base = url.trim_end_matches('/').to_owned();
         match url::Url::parse(&base) {
             Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => {}
-            Ok(_) | Err(_) => {
-                return Err(ClientError::Unsendable(format!(
-                    "{url:?} is not an http:// or https:// address"
-                )));
+            Ok(_) => {
+                let reason = format!("{url:?} is not an http:// or https:// address");
+                return Err(invalid_setting(ClientSetting::Url, reason));
             }
+            Err(error) => return Err(invalid_setting(ClientSetting::Url, error)),
         }
         // The process may already have installed a provider, which then remains.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder();
         if let Some(pem) = ca {
             let roots = reqwest::Certificate::from_pem_bundle(&pem)
-                .map_err(|error| unusable_certificate("CA certificates", &error))?;
+                .map_err(|error| invalid_setting(ClientSetting::CaCertificates, error))?;
             builder = builder.tls_certs_merge(roots);
         }
         if let Some(pem) = identity {
             let identity = reqwest::Identity::from_pem(&pem)
-                .map_err(|error| unusable_certificate("client certificate", &error))?;
+                .map_err(|error| invalid_setting(ClientSetting::ClientCertificate, error))?;
             builder = builder.identity(identity);
         }
         let http = builder
             .connect_timeout(CONNECT_TIMEOUT)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("millstream-sdk/", env!("CARGO_PKG_VERSION")))
+            .user_agent(user_agent)
             .build()
             .map_err(|source| ClientError::Unreachable { url: base.clone(), source })?;
-        Ok(Client { inner: Arc::new(ClientInner { http, base, key, timeout, retry }) })
+        let reconnect = reconnect.unwrap_or(retry);
+        Ok(Client { inner: Arc::new(ClientInner { http, base, key, timeout, retry, reconnect }) })
     }
 }
 
-fn unusable_certificate(what: &str, error: &reqwest::Error) -> ClientError {
-    ClientError::Unsendable(format!("the {what} cannot be used: {error}"))
+fn invalid_setting(setting: ClientSetting, reason: impl fmt::Display) -> ClientError {
+    ClientError::InvalidSetting { setting, reason: reason.to_string() }
 }
 
 /// Without the key: debug output ends up in logs.

@@ -1,11 +1,13 @@
 //! Definitions: stored, read, listed.
 
 use millstream_api::definitions::{DefinitionSource, DefinitionVersion};
+use millstream_model::document::SourceFormat;
 use serde::Serialize;
 
 use super::connect::Client;
 use super::json;
 use super::listing::PagedList;
+use super::stored_source::StoredSource;
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 use crate::client_error::ClientError;
 
@@ -23,6 +25,16 @@ impl Client {
         let ask =
             ApiRequest::post("/v1/definitions", RepeatPolicy::Always).with_json(json::json_body(source)?);
         self.send_request(&ask).await?.json()
+    }
+
+    /// The same for the text of a file. The answer says whether the version is new.
+    pub async fn apply_source(
+        &self,
+        format: SourceFormat,
+        text: impl Into<String>,
+    ) -> Result<StoredSource<DefinitionVersion>, ClientError> {
+        let ask = ApiRequest::post("/v1/definitions", RepeatPolicy::Always);
+        StoredSource::of_response(&self.send_request(&ask.with_source(format, text.into())).await?)
     }
 
     /// The latest version.

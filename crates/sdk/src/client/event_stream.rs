@@ -2,7 +2,7 @@
 //!
 //! Each connection resumes after the last received message (`Last-Event-ID`), so that none is missed or
 //! repeated. A lost connection is reopened with back-off; a connection that lived for a while resets the
-//! back-off.
+//! back-off. The first connection has the retry policy of calls, a later one that of reconnections.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
 use super::connect::Client;
+use super::retry::ClientRetry;
 use super::sse::{SseMessage, SseParser};
 use super::transport::{ApiRequest, RepeatPolicy, retry_pause, unit_random};
 use crate::client_error::ClientError;
@@ -30,6 +31,7 @@ pub(crate) struct FollowedStream {
     after: Option<String>,
     waiting: VecDeque<SseMessage>,
     connection: Option<StreamConnection>,
+    retry: ClientRetry,
     /// Connections lost or refused since the last good one.
     lost: u32,
 }
@@ -50,8 +52,8 @@ enum ConnectOutcome {
 impl FollowedStream {
     /// Lazy: connects when the first message is requested.
     pub(crate) fn new(client: &Client, path: String, after: Option<String>) -> Self {
-        let client = client.clone();
-        Self { client, path, after, waiting: VecDeque::new(), connection: None, lost: 0 }
+        let (client, retry) = (client.clone(), client.inner.retry);
+        Self { client, path, after, waiting: VecDeque::new(), connection: None, retry, lost: 0 }
     }
 
     /// The next message, or `None` at the end of the stream.
@@ -68,7 +70,10 @@ impl FollowedStream {
             }
             match &mut self.connection {
                 None => match self.connect().await {
-                    Ok(ConnectOutcome::Connected(connection)) => self.connection = Some(connection),
+                    Ok(ConnectOutcome::Connected(connection)) => {
+                        self.connection = Some(connection);
+                        self.retry = self.client.inner.reconnect;
+                    }
                     Ok(ConnectOutcome::Ended) => return Ok(None),
                     Err(error) => self.wait_or_give_up(error).await?,
                 },
@@ -119,7 +124,7 @@ impl FollowedStream {
     /// Waits before the next connection, or gives up.
     async fn wait_or_give_up(&mut self, error: ClientError) -> Result<(), ClientError> {
         self.lost += 1;
-        match retry_pause(&self.client.inner.retry, self.lost, &error, RepeatPolicy::Always, unit_random()) {
+        match retry_pause(&self.retry, self.lost, &error, RepeatPolicy::Always, unit_random()) {
             Some(pause) => {
                 tokio::time::sleep(pause).await;
                 Ok(())

@@ -184,6 +184,12 @@ impl NodeList {
         Self(self.0.page_size(items))
     }
 
+    /// A filter by the name of its query parameter: for a word that this client does not know.
+    #[must_use]
+    pub fn filter(self, name: &'static str, value: &str) -> Self {
+        Self(self.0.add_query(name, value))
+    }
+
     pub fn stream(self) -> PagedStream<GraphNode> {
         self.0.stream()
     }

@@ -21,6 +21,24 @@ use crate::client_error::ClientError;
 #[derive(Debug)]
 pub struct IncidentList(PagedList<Incident>);
 
+/// A decision that applies to a group of incidents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupChoice {
+    Retry,
+    Fail,
+    Cancel,
+}
+
+impl GroupChoice {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Fail => "fail",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
 /// Decisions need a key with the role `admin`. They are not repeated when an answer is lost, because the
 /// server would refuse the repetition. Reasons are recorded with the author of the decision.
 impl Client {
@@ -32,6 +50,11 @@ impl Client {
     /// Open incidents grouped by cause, the largest groups first; at most 500.
     pub async fn incident_groups(&self) -> Result<Vec<IncidentGroup>, ClientError> {
         PagedList::new(self, ApiRequest::get("/v1/incidents/groups")).page_size(500).all().await
+    }
+
+    /// The same, at most this many groups.
+    pub async fn largest_incident_groups(&self, limit: usize) -> Result<Vec<IncidentGroup>, ClientError> {
+        PagedList::new(self, ApiRequest::get("/v1/incidents/groups")).page_size(limit).all().await
     }
 
     /// One incident, with its editable input.
@@ -112,7 +135,7 @@ impl Client {
         fingerprint: &str,
         why: Option<&str>,
     ) -> Result<GroupResolved, ClientError> {
-        self.decide_group(fingerprint, "retry", why).await
+        self.decide_group(fingerprint, GroupChoice::Retry, why).await
     }
 
     /// Ends every execution of a group as failed.
@@ -121,7 +144,7 @@ impl Client {
         fingerprint: &str,
         why: Option<&str>,
     ) -> Result<GroupResolved, ClientError> {
-        self.decide_group(fingerprint, "fail", why).await
+        self.decide_group(fingerprint, GroupChoice::Fail, why).await
     }
 
     /// Ends every execution of a group as cancelled.
@@ -130,7 +153,19 @@ impl Client {
         fingerprint: &str,
         why: Option<&str>,
     ) -> Result<GroupResolved, ClientError> {
-        self.decide_group(fingerprint, "cancel", why).await
+        self.decide_group(fingerprint, GroupChoice::Cancel, why).await
+    }
+
+    /// The same for any of these decisions, also with a limit.
+    pub async fn resolve_incident_group(
+        &self,
+        fingerprint: &str,
+        choice: GroupChoice,
+        decision: &GroupDecision,
+    ) -> Result<GroupResolved, ClientError> {
+        let path = format!("/v1/incidents/groups/{}/{}", path_segment(fingerprint), choice.as_str());
+        let ask = ApiRequest::post(path, RepeatPolicy::IfNothingHappened);
+        self.send_request(&ask.with_json(json::json_body(decision)?)).await?.json()
     }
 
     async fn decide_incident(
@@ -150,16 +185,11 @@ impl Client {
     async fn decide_group(
         &self,
         fingerprint: &str,
-        word: &str,
+        choice: GroupChoice,
         why: Option<&str>,
     ) -> Result<GroupResolved, ClientError> {
-        let path = format!("/v1/incidents/groups/{}/{word}", path_segment(fingerprint));
-        let body = GroupDecision { reason: why.map(str::to_owned), limit: None };
-        self.send_request(
-            &ApiRequest::post(path, RepeatPolicy::IfNothingHappened).with_json(json::json_body(&body)?),
-        )
-        .await?
-        .json()
+        let decision = GroupDecision { reason: why.map(str::to_owned), limit: None };
+        self.resolve_incident_group(fingerprint, choice, &decision).await
     }
 }
 
@@ -197,6 +227,12 @@ impl IncidentList {
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
         Self(self.0.page_size(items))
+    }
+
+    /// A filter by the name of its query parameter: for a word that this client does not know.
+    #[must_use]
+    pub fn filter(self, name: &'static str, value: &str) -> Self {
+        Self(self.0.add_query(name, value))
     }
 
     pub fn stream(self) -> PagedStream<Incident> {

@@ -35,11 +35,12 @@ mod send;
 mod signals;
 mod sse;
 mod start;
+mod stored_source;
 mod tail;
 mod tasks;
 mod transport;
 
-pub use crate::client_error::{ClientError, ServerProblem};
+pub use crate::client_error::{ClientError, ClientSetting, ServerProblem};
 pub use assignments::{NextWork, WorkAssignmentList};
 pub use connect::{Client, ClientBuilder};
 pub use event_batch::NewEvent;
@@ -49,7 +50,7 @@ pub use graph_edits::EditGraph;
 pub use graph_nodes::{NodeList, NodeProgress, NodeResult};
 pub use graph_watch::GraphEventStream;
 pub use graphs::{CreateGraph, GraphList};
-pub use incidents::IncidentList;
+pub use incidents::{GroupChoice, IncidentList};
 pub use items::WorkItemList;
 pub use keys::ApiKeyList;
 pub use listing::{PagedList, PagedStream};
@@ -69,8 +70,8 @@ pub use millstream_api::graph_words::{GraphStatus, NodeOutcome, NodeStatus};
 pub use millstream_api::graphs::{AppliedEdit, GraphSummary};
 pub use millstream_api::history::{ExecutionTransition, Timer, TransitionGraphChange, TransitionNodeChange};
 pub use millstream_api::incidents::{
-    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolution, IncidentResolved,
-    IncidentStatus, IncidentVerdict,
+    GroupDecision, GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolution,
+    IncidentResolved, IncidentStatus, IncidentVerdict,
 };
 pub use millstream_api::item_import::{ImportReport, ItemProblem, NewWorkItem, RefusedItem};
 pub use millstream_api::items::{
@@ -79,6 +80,7 @@ pub use millstream_api::items::{
 pub use millstream_api::keys::{ApiKey, ApiKeyRole, ApiKeyRotation, ApiKeyStatus, IssuedApiKey, NewApiKey};
 pub use millstream_api::new_run::NewRun;
 pub use millstream_api::next_work::{NextWorkAnswer, NoWorkForPerson, WorkForPerson, WorkIdleReason};
+pub use millstream_api::page::Page;
 pub use millstream_api::people::PersonView;
 pub use millstream_api::problem::{Problem, RequestFault};
 pub use millstream_api::queue_stats::{ItemCounts, QueueStatsLine};
@@ -105,6 +107,7 @@ pub use millstream_api::tasks::{
     TaskSettled, TaskWait, TaskWhy,
 };
 pub use millstream_api::work_assignments::{AssignmentStatus, FollowedAssignment, WorkAssignment};
+pub use millstream_model::document::SourceFormat;
 pub use millstream_model::time::Timestamp;
 pub use queues::QueueStatsQuery;
 pub use retry::ClientRetry;
@@ -114,4 +117,5 @@ pub use runs::RunList;
 pub use send::{CancelExecution, SendEvent, SendOutcome};
 pub use signals::SendSignal;
 pub use start::{NewExecution, StartExecution};
+pub use stored_source::StoredSource;
 pub use tail::TransitionStream;

@@ -5,10 +5,12 @@ use std::pin::Pin;
 
 use millstream_api::queue_stats::{QueueStats, QueueStatsLine};
 use millstream_api::queues::{NewWorkQueue, WorkQueue};
+use millstream_model::document::SourceFormat;
 
 use super::connect::Client;
 use super::json;
 use super::listing::PagedList;
+use super::stored_source::StoredSource;
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 use crate::client_error::ClientError;
 
@@ -35,6 +37,17 @@ impl Client {
     ) -> Result<WorkQueue, ClientError> {
         let ask = ApiRequest::put(queue_path(name, "")).with_body("application/yaml", config.into());
         self.send_request(&ask).await?.json()
+    }
+
+    /// The same with the text of a file. The answer says whether the queue is new.
+    pub async fn put_queue_source(
+        &self,
+        name: &str,
+        format: SourceFormat,
+        text: impl Into<String>,
+    ) -> Result<StoredSource<WorkQueue>, ClientError> {
+        let ask = ApiRequest::put(queue_path(name, "")).with_source(format, text.into());
+        StoredSource::of_response(&self.send_request(&ask).await?)
     }
 
     /// One queue and its configuration.

@@ -64,8 +64,8 @@ impl Client {
     }
 
     /// Ends a run as failed; its devices are notified.
-    pub async fn cancel_run(&self, id: &str, reason: &str) -> Result<RunSummary, ClientError> {
-        self.decide_run(id, "cancel", reason_body(Some(reason))?).await
+    pub async fn cancel_run(&self, id: &str, reason: Option<&str>) -> Result<RunSummary, ClientError> {
+        self.decide_run(id, "cancel", reason_body(reason)?).await
     }
 
     /// Assigns a free seat to a device.
@@ -95,6 +95,18 @@ impl RunList {
     #[must_use]
     pub fn execution(self, id: &str) -> Self {
         Self(self.0.add_query("execution_id", id))
+    }
+
+    /// A filter by the name of its query parameter: for a word that this client does not know.
+    #[must_use]
+    pub fn filter(self, name: &'static str, value: &str) -> Self {
+        Self(self.0.add_query(name, value))
+    }
+
+    /// Number of runs per page.
+    #[must_use]
+    pub fn page_size(self, items: usize) -> Self {
+        Self(self.0.page_size(items))
     }
 
     pub fn stream(self) -> PagedStream<RunSummary> {

@@ -100,6 +100,14 @@ impl Client {
     }
 }
 
+impl SendOutcome {
+    /// The answer to an event that is accepted and not awaited.
+    pub fn accepted(&self) -> AcceptedEvent {
+        let Self { event_id, execution_id, status, event: _ } = self.clone();
+        AcceptedEvent { event_id, execution_id, status }
+    }
+}
+
 impl SendEvent {
     pub fn payload(mut self, payload: impl Serialize) -> Self {
         self.payload = Some(JsonText::of_value(&payload));

@@ -181,9 +181,10 @@ pub(crate) fn retry_pause(
             502..=504 => (false, problem.retry_after),
             _ => return None,
         },
-        ClientError::Unreadable { .. } | ClientError::Unsendable(_) | ClientError::TimedOut(_) => {
-            return None;
-        }
+        ClientError::Unreadable { .. }
+        | ClientError::Unsendable(_)
+        | ClientError::InvalidSetting { .. }
+        | ClientError::TimedOut(_) => return None,
     };
     match (repeat, nothing_happened) {
         (RepeatPolicy::Always, _) | (RepeatPolicy::IfNothingHappened, true) => {

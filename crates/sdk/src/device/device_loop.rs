@@ -237,6 +237,8 @@ fn is_passing(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. } | ClientError::Closed { .. } | ClientError::TimedOut(_) => true,
         ClientError::Refused(problem) => problem.status == 429 || problem.status >= 500,
-        ClientError::Unreadable { .. } | ClientError::Unsendable(_) => false,
+        ClientError::Unreadable { .. } | ClientError::Unsendable(_) | ClientError::InvalidSetting { .. } => {
+            false
+        }
     }
 }

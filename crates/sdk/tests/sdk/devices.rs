@@ -147,7 +147,7 @@ async fn function_is_notified_of_lost_run() {
     });
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
     run_when(client, "r-1", |run| run.seats[0].progress.as_ref().is_some_and(|told| told.step == 1)).await;
-    client.cancel_run("r-1", "enough").await.unwrap();
+    client.cancel_run("r-1", Some("enough")).await.unwrap();
     let heard = tokio::time::timeout(SOON, lost.recv()).await.expect("the function is notified");
     assert_eq!(heard, Some(true));
     served.stop().await;

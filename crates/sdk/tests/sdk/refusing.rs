@@ -47,6 +47,6 @@ async fn missing_server_is_unreachable() {
 #[test]
 fn invalid_server_address_is_refused() {
     for address in ["", "localhost:7400", "ftp://a.example"] {
-        assert!(matches!(Client::new(address), Err(ClientError::Unsendable(_))), "{address:?}");
+        assert!(matches!(Client::new(address), Err(ClientError::InvalidSetting { .. })), "{address:?}");
     }
 }

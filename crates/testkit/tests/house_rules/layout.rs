@@ -62,7 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // The crate that users link: the engine through the runtime, and the interface for their actions.
     ("sdk", &["api", "model", "runtime", "worker", "workflow"]),
-    ("app", &["model", "runtime", "store", "worker", "workflow"]),
+    ("app", &["model", "runtime", "sdk", "store", "worker", "workflow"]),
 ];
 
 /// Crates that hold test or benchmark code.

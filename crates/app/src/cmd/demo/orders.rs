@@ -4,41 +4,39 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
-use millstream_model::status::EventStatus;
+use millstream_sdk::Client;
+use millstream_sdk::client::{EventStatus, ExecutionStatus, NewExecution};
 use serde_json::json;
 
-use crate::client::ApiClient;
+use crate::server::{first_items, page_size};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The statuses of events that are not final.
+const UNFINISHED: &[EventStatus] = &[EventStatus::Pending, EventStatus::Deferred, EventStatus::Processing];
 
 /// Places all orders in batches: one request starts each, pays it and sends `ship`. `ship` arrives long
 /// before the order is ready for it, and waits (`defer`).
-pub(super) async fn place_orders(client: &ApiClient, orders: usize) -> Result<()> {
+pub(super) async fn place_orders(client: &Client, orders: usize) -> Result<()> {
     let numbers: Vec<usize> = (1..=orders).collect();
     for chunk in numbers.chunks(50) {
-        let batch: Vec<_> = chunk
-            .iter()
-            .map(|n| {
-                let total = 10 + n % 90;
-                json!({
-                    "definition": "order",
-                    "execution_id": format!("order-{n}"),
-                    "input": { "order_id": format!("{n}"), "total": total },
-                    "events": [
-                        { "name": "pay", "payload": { "amount": total } },
-                        { "name": "ship" },
-                    ],
-                })
-            })
-            .collect();
-        client.post("/v1/executions", &json!(batch)).await?;
+        let batch = chunk.iter().map(|n| {
+            let total = 10 + n % 90;
+            NewExecution::of("order")
+                .id(format!("order-{n}"))
+                .input(json!({ "order_id": format!("{n}"), "total": total }))
+                .event_with("pay", json!({ "amount": total }))
+                .event("ship")
+        });
+        for started in client.start_many(batch).await? {
+            started?;
+        }
     }
     Ok(())
 }
 
 /// Waits until at least `wanted` orders are completed; returns their number.
 pub(super) async fn wait_until(
-    client: &ApiClient,
+    client: &Client,
     wanted: usize,
     bar: &ProgressBar,
     deadline: Duration,
@@ -58,13 +56,13 @@ pub(super) async fn wait_until(
 }
 
 /// Waits until every event is final: a shipped order may still have a receipt to print.
-pub(super) async fn wait_for_quiet(client: &ApiClient, deadline: Duration) -> Result<()> {
+pub(super) async fn wait_for_quiet(client: &Client, deadline: Duration) -> Result<()> {
     let started = Instant::now();
     while started.elapsed() < deadline {
         let mut open = 0;
-        for status in EventStatus::ALL.iter().filter(|status| !status.is_final()) {
-            let query = [("status", status.to_string())];
-            open += client.list_pages("/v1/events", &query, 1).await?.len();
+        for status in UNFINISHED {
+            let events = client.events().status(*status).page_size(1).stream();
+            open += first_items(events, 1).await?.len();
         }
         if open == 0 {
             return Ok(());
@@ -75,7 +73,7 @@ pub(super) async fn wait_for_quiet(client: &ApiClient, deadline: Duration) -> Re
     Ok(())
 }
 
-async fn completed_orders(client: &ApiClient) -> Result<usize> {
-    let query = [("status", "completed".to_owned()), ("definition", "order".to_owned())];
-    Ok(client.list_pages("/v1/executions", &query, usize::MAX).await?.len())
+async fn completed_orders(client: &Client) -> Result<usize> {
+    let orders = client.executions().definition("order").status(ExecutionStatus::Completed);
+    Ok(orders.page_size(page_size(usize::MAX)).await?.len())
 }

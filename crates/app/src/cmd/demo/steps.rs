@@ -7,11 +7,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use millstream_runtime::config::{Config, DurationSetting};
 use millstream_runtime::engine::EmbeddedEngine;
 use millstream_runtime::telemetry;
+use millstream_sdk::Client;
 
 use super::{orders, report, till};
 use crate::cli::DemoArgs;
-use crate::client::ApiClient;
 use crate::output::CliOutput;
+use crate::server;
 
 /// The first example of the documentation.
 const ORDER: &str = include_str!("../../../embedded/examples/order.yaml");
@@ -36,7 +37,7 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config, output: CliOutput) -> 
     config.dev.dir.clone_from(&dir);
     config.dev.workers = WORKERS;
     let mut engine = EmbeddedEngine::start(with_short_leases(config)?, None, metrics).await?;
-    let client = ApiClient::with_key(&engine.url, "")?;
+    let client = server::connect_without_key(&engine.url)?;
     apply_definition(&client, till.address()).await?;
 
     print_text(
@@ -75,13 +76,8 @@ fn with_short_leases(mut config: Config) -> Result<Config> {
     Ok(config)
 }
 
-async fn apply_definition(client: &ApiClient, till: std::net::SocketAddr) -> Result<()> {
-    let definition = ORDER.replace(EXAMPLE_TILL, &till.to_string());
-    let request = client
-        .request(reqwest::Method::POST, "/v1/definitions")
-        .header("content-type", "application/yaml")
-        .body(definition);
-    client.send(request).await?;
+async fn apply_definition(client: &Client, till: std::net::SocketAddr) -> Result<()> {
+    client.apply_yaml(ORDER.replace(EXAMPLE_TILL, &till.to_string())).await?;
     Ok(())
 }
 
