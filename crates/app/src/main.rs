@@ -2,7 +2,6 @@
 //! `millstream-runtime`.
 
 mod cli;
-mod client;
 mod cmd;
 mod failure;
 mod output;
@@ -18,7 +17,6 @@ use millstream_runtime::{fault_injection, threads};
 use millstream_store::Stores;
 
 use crate::cli::{Cli, CliCommand};
-use crate::client::ApiClient;
 use crate::output::CliOutput;
 
 /// A worker spends half of its time between two round trips on small allocations.
@@ -75,11 +73,11 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         CliCommand::List(args) => cmd::list::run(args, &server::connect(&config)?, output).await,
         CliCommand::Tail(args) => cmd::tail::run(args, &server::connect(&config)?, output).await,
         CliCommand::Graph(args) => cmd::graph::run(args, &config, output).await,
-        CliCommand::Device(args) => cmd::device::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Run(args) => cmd::run::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Queue(args) => cmd::queue::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Assignment(args) => cmd::assignment::run(args, &ApiClient::new(&config)?, output).await,
-        CliCommand::Person(args) => cmd::person::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Device(args) => cmd::device::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Run(args) => cmd::run::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Queue(args) => cmd::queue::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Assignment(args) => cmd::assignment::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Person(args) => cmd::person::run(args, &server::connect(&config)?, output).await,
         CliCommand::Replay(args) => cmd::replay::run(args, &open_stores(&config).await?.0, output).await,
         CliCommand::Incidents(args) => cmd::incidents::run(args, &server::connect(&config)?, output).await,
         CliCommand::Dead(command) => cmd::dead::run(command, &server::connect(&config)?, output).await,

@@ -52,6 +52,12 @@ pub(crate) fn json_fields(answer: &impl Serialize) -> Value {
     serde_json::to_value(answer).unwrap_or(Value::Null)
 }
 
+/// All fields as indented JSON, by name.
+pub(crate) fn pretty_fields(answer: &impl Serialize) -> String {
+    let fields = json_fields(answer);
+    serde_json::to_string_pretty(&fields).unwrap_or_else(|_| fields.to_string())
+}
+
 /// A table of JSON objects: one column per (heading, field).
 pub(crate) fn format_table<T: Serialize>(rows: &[T], columns: &[(&str, &str)]) -> String {
     let mut table = Table::new();

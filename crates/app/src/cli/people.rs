@@ -88,16 +88,6 @@ pub(crate) enum QueueStatsBy {
     Both,
 }
 
-impl QueueStatsBy {
-    pub(crate) const fn query_word(self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Person => "person",
-            Self::Both => "both",
-        }
-    }
-}
-
 const ASSIGNMENT_EXAMPLES: &str = "\
 Examples:
   millstream assignment list --person ann          open and past assignments

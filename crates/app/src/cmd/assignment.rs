@@ -1,51 +1,44 @@
 //! `millstream assignment`: assignments of items to people, and reassignment.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use millstream_sdk::Client;
 
 use crate::cli::{AssignmentArgs, AssignmentCommand, AssignmentListArgs};
-use crate::client::{ApiClient, path_segment};
 use crate::failure::hinted;
-use crate::output::{CliOutput, format_table, plain_text};
+use crate::output::{CliOutput, format_table, pretty_fields};
+use crate::server::{first_items, page_size};
 
 const HINT: &str = "`millstream assignment list` shows which there are, and where they stand";
 
-pub(crate) async fn run(args: &AssignmentArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+pub(crate) async fn run(args: &AssignmentArgs, client: &Client, output: CliOutput) -> Result<()> {
     match &args.command {
         AssignmentCommand::List(args) => list_assignments(args, client, output).await,
         AssignmentCommand::Get { assignment } => {
-            let found =
-                client.get(&assignment_path(assignment, "")).await.map_err(|error| hinted(error, HINT))?;
-            output.show(&found, pretty_json)
+            let found = client.assignment(assignment).await.map_err(|error| hinted(error, HINT))?;
+            output.show(&found, pretty_fields)
         }
         AssignmentCommand::Reassign { assignment, to } => {
-            let body = to.as_ref().map_or_else(|| json!({}), |to| json!({ "to": to }));
-            let answer = client.post(&assignment_path(assignment, "/reassign"), &body).await;
+            let answer = client.reassign_assignment(assignment, to.as_deref()).await;
             let answer = answer.map_err(|error| hinted(error, HINT))?;
             output.show(&answer, |answer| {
                 let to = to.as_ref().map_or("any person may have it".to_owned(), |to| format!("{to} has it"));
-                format!("{assignment} is {}; {to}", plain_text(&answer["status"]))
+                format!("{assignment} is {}; {to}", answer.assignment.status)
             })
         }
     }
 }
 
-fn assignment_path(assignment: &str, rest: &str) -> String {
-    format!("/v1/assignments/{}{rest}", path_segment(assignment))
-}
-
-fn pretty_json(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
-}
-
-async fn list_assignments(args: &AssignmentListArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let query: Vec<(&str, String)> =
+async fn list_assignments(args: &AssignmentListArgs, client: &Client, output: CliOutput) -> Result<()> {
+    let mut list = client.assignments().page_size(page_size(args.limit));
+    for (name, value) in
         [("status", &args.status), ("queue", &args.queue), ("person", &args.person), ("item", &args.item)]
-            .into_iter()
-            .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
-            .collect();
-    let items = client.list_pages("/v1/assignments", &query, args.limit).await?;
-    output.show(&json!({ "items": items }), |_| match items.as_slice() {
+    {
+        if let Some(value) = value {
+            list = list.filter(name, value);
+        }
+    }
+    let found = first_items(list.stream(), args.limit).await?;
+    output.show_items(&found, |items| match items {
         [] => "no assignments".to_owned(),
         rows => format_table(
             rows,

@@ -1,13 +1,17 @@
 //! `millstream device`: the devices that perform runs.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use reqwest::Method;
+use millstream_sdk::client::{DeviceView, RunAssignment};
+use millstream_sdk::{Client, ClientError};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::{DeviceArgs, DeviceCommand};
-use crate::client::{ApiClient, path_segment};
 use crate::failure::hinted;
-use crate::output::{CliOutput, format_fields, format_table, plain_text};
+use crate::output::{CliOutput, format_fields, format_table, json_fields, plain_text};
+use crate::server::{first_items, page_size};
 
 const HINT: &str = "`millstream device list` shows which there are; a device registers itself (docs/API.md)";
 const DEVICE: &[&str] = &[
@@ -25,25 +29,23 @@ const DEVICE: &[&str] = &[
     "seen_at",
 ];
 
-pub(crate) async fn run(args: &DeviceArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+pub(crate) async fn run(args: &DeviceArgs, client: &Client, output: CliOutput) -> Result<()> {
     match &args.command {
         DeviceCommand::List { limit } => list_devices(*limit, client, output).await,
         DeviceCommand::Get { device } => {
             show_device(device, client, output).await.map_err(|error| hinted(error, HINT))
         }
-        DeviceCommand::Pause { device } => pause_or_resume(device, "pause", client, output).await,
-        DeviceCommand::Resume { device } => pause_or_resume(device, "resume", client, output).await,
+        DeviceCommand::Pause { device } => show_state(device, client.pause_device(device).await, output),
+        DeviceCommand::Resume { device } => show_state(device, client.resume_device(device).await, output),
         DeviceCommand::Remove { device } => remove_device(device, client, output).await,
     }
 }
 
-fn device_path(device: &str, rest: &str) -> String {
-    format!("/v1/devices/{}{rest}", path_segment(device))
-}
-
-async fn list_devices(limit: usize, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let items = client.list_pages("/v1/devices", &[], limit).await?;
-    output.show(&json!({ "items": items }), |_| list_page(&items))
+async fn list_devices(limit: usize, client: &Client, output: CliOutput) -> Result<()> {
+    let devices = client.devices().page_size(page_size(limit)).stream();
+    output.show_items(&first_items(devices, limit).await?, |devices| {
+        list_page(&devices.iter().map(json_fields).collect::<Vec<_>>())
+    })
 }
 
 fn list_page(devices: &[Value]) -> String {
@@ -77,13 +79,20 @@ fn device_row(device: &Value) -> Value {
     row
 }
 
-/// Includes its runs, where the key may read them.
-async fn show_device(device: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let mut found = client.get(&device_path(device, "")).await?;
-    if let Ok(mut list) = client.get(&device_path(device, "/assignments")).await {
-        found["assignments"] = list["items"].take();
-    }
-    output.show(&found, device_page)
+/// A device with its runs, where the key may read them.
+#[derive(Serialize)]
+struct ShownDevice {
+    #[serde(flatten)]
+    device: DeviceView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assignments: Option<Vec<RunAssignment>>,
+}
+
+async fn show_device(device: &str, client: &Client, output: CliOutput) -> Result<()> {
+    let found = client.device(device).await?;
+    let assignments = client.run_assignments(device, None, Duration::ZERO).await;
+    let shown = ShownDevice { device: found, assignments: assignments.ok().map(|list| list.items) };
+    output.show(&shown, |shown| device_page(&json_fields(shown)))
 }
 
 fn device_page(device: &Value) -> String {
@@ -115,17 +124,19 @@ fn assignment_row(assignment: &Value) -> Value {
     row
 }
 
-async fn pause_or_resume(device: &str, word: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let answer = client.post(&device_path(device, &format!("/{word}")), &json!({})).await;
+fn show_state(device: &str, answer: Result<DeviceView, ClientError>, output: CliOutput) -> Result<()> {
     let answer = answer.map_err(|error| hinted(error, HINT))?;
-    output.show(&answer, |answer| match answer["paused"].as_bool() {
-        Some(true) => format!("{device} is paused: nothing new is given to it"),
-        Some(false) | None => format!("{device} may be chosen"),
+    output.show(&answer, |answer| {
+        if answer.paused {
+            format!("{device} is paused: nothing new is given to it")
+        } else {
+            format!("{device} may be chosen")
+        }
     })
 }
 
-async fn remove_device(device: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
-    client.send(client.request(Method::DELETE, &device_path(device, ""))).await?;
+async fn remove_device(device: &str, client: &Client, output: CliOutput) -> Result<()> {
+    client.remove_device(device).await?;
     output.show(&json!({ "device_id": device, "removed": true }), |_| {
         format!("{device} is forgotten; what it had goes to others")
     })

@@ -13,7 +13,7 @@ use crate::cli::{
     IncidentSelectionArgs, IncidentsArgs, IncidentsCommand, IncidentsListArgs, ResolutionReasonArgs,
 };
 use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CliOutput, format_fields, format_table, json_fields, print_line};
+use crate::output::{CliOutput, format_fields, format_table, json_fields, pretty_fields, print_line};
 use crate::server::{first_items, page_size};
 use crate::user_input;
 
@@ -126,18 +126,14 @@ async fn show_incident(incident: &str, client: &Client, output: CliOutput) -> Re
     output.show(&client.incident(incident).await?, |incident| {
         let mut parts = vec![format_fields(incident, SHOWN)];
         if let Some(input) = &incident.input {
-            parts.push(format!("input\n{}", pretty_json(input)));
+            parts.push(format!("input\n{}", pretty_fields(input)));
         }
         parts.join("\n\n")
     })
 }
 
 async fn show_input(incident: &str, client: &Client) -> Result<()> {
-    print_line(&pretty_json(&client.incident(incident).await?.input.unwrap_or_default()))
-}
-
-fn pretty_json(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+    print_line(&pretty_fields(&client.incident(incident).await?.input.unwrap_or_default()))
 }
 
 /// Sends the file as written: numbers are passed through unparsed.

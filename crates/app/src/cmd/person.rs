@@ -1,55 +1,46 @@
 //! `millstream person`: people who perform items, and their skills.
 
 use anyhow::Result;
-use reqwest::Method;
-use serde_json::{Value, json};
+use millstream_sdk::Client;
+use millstream_sdk::client::PersonView;
 
 use crate::cli::{PersonArgs, PersonCommand};
-use crate::client::{ApiClient, path_segment};
 use crate::failure::hinted;
-use crate::output::{CliOutput, format_fields, format_table, plain_text};
+use crate::output::{CliOutput, format_fields, format_table};
+use crate::server::{first_items, page_size};
 
 const HINT: &str = "`millstream person list` lists people; `millstream person put NAME` adds a person";
 const PERSON: &[&str] = &["person", "skills", "state"];
 
-pub(crate) async fn run(args: &PersonArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+pub(crate) async fn run(args: &PersonArgs, client: &Client, output: CliOutput) -> Result<()> {
     match &args.command {
         PersonCommand::List { limit } => {
-            let items = client.list_pages("/v1/people", &[], *limit).await?;
-            output.show(&json!({ "items": items }), |_| people_page(&items))
+            let people = client.people().page_size(page_size(*limit)).stream();
+            output.show_items(&first_items(people, *limit).await?, people_page)
         }
         PersonCommand::Get { person } => {
-            let found = client.get(&person_path(person, "")).await.map_err(|error| hinted(error, HINT))?;
+            let found = client.person(person).await.map_err(|error| hinted(error, HINT))?;
             output.show(&found, |found| format_fields(found, PERSON))
         }
         PersonCommand::Put { person, skills } => {
-            let request =
-                client.request(Method::PUT, &person_path(person, "")).json(&json!({ "skills": skills }));
-            let answer = client.send_for_json(request).await?;
-            output.show(&answer, |answer| match plain_text(&answer["skills"]).as_str() {
+            let answer = client.put_person(person, skills).await?;
+            output.show(&answer, |answer| match answer.skills.join(", ").as_str() {
                 "" => format!("{person} is known, with no skills in particular"),
                 skills => format!("{person} is known, with {skills}"),
             })
         }
-        PersonCommand::Pause { person } => pause_or_resume(person, "pause", client, output).await,
-        PersonCommand::Resume { person } => pause_or_resume(person, "resume", client, output).await,
+        PersonCommand::Pause { person } => {
+            let answer = client.pause_person(person).await.map_err(|error| hinted(error, HINT))?;
+            output.show(&answer, |_| format!("{person} is given nothing more; what they have they keep"))
+        }
+        PersonCommand::Resume { person } => {
+            let answer = client.resume_person(person).await.map_err(|error| hinted(error, HINT))?;
+            output.show(&answer, |_| format!("{person} is given work again"))
+        }
     }
 }
 
-fn person_path(person: &str, rest: &str) -> String {
-    format!("/v1/people/{}{rest}", path_segment(person))
-}
-
-async fn pause_or_resume(person: &str, word: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let answer = client.post(&person_path(person, &format!("/{word}")), &json!({})).await;
-    let answer = answer.map_err(|error| hinted(error, HINT))?;
-    output.show(&answer, |_| match word {
-        "pause" => format!("{person} is given nothing more; what they have they keep"),
-        _ => format!("{person} is given work again"),
-    })
-}
-
-fn people_page(people: &[Value]) -> String {
+fn people_page(people: &[PersonView]) -> String {
     if people.is_empty() {
         return "no people".to_owned();
     }

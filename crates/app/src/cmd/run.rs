@@ -1,12 +1,14 @@
 //! `millstream run`: device runs, and the operations on them.
 
 use anyhow::Result;
+use millstream_sdk::client::{RunStatus, RunSummary};
+use millstream_sdk::{Client, ClientError};
 use serde_json::{Value, json};
 
 use crate::cli::{RunArgs, RunCommand, RunListArgs};
-use crate::client::{ApiClient, path_segment};
 use crate::failure::hinted;
-use crate::output::{CliOutput, format_fields, format_table, plain_text};
+use crate::output::{CliOutput, format_fields, format_table, json_fields, plain_text};
+use crate::server::{first_items, page_size};
 
 const RUN: &[&str] = &[
     "run_id",
@@ -24,36 +26,32 @@ const RUN: &[&str] = &[
     "input",
 ];
 
-pub(crate) async fn run(args: &RunArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+pub(crate) async fn run(args: &RunArgs, client: &Client, output: CliOutput) -> Result<()> {
     match &args.command {
         RunCommand::List(args) => list_runs(args, client, output).await,
         RunCommand::Get { run } => show_run(run, client, output).await,
         RunCommand::Log { run, limit } => show_log(run, *limit, client, output).await,
-        RunCommand::Retry { run } => apply_decision(run, "retry", &json!({}), client, output).await,
-        RunCommand::Pause { run } => apply_decision(run, "pause", &json!({}), client, output).await,
-        RunCommand::Resume { run } => apply_decision(run, "resume", &json!({}), client, output).await,
+        RunCommand::Retry { run } => show_decided(run, client.retry_run(run).await, output),
+        RunCommand::Pause { run } => show_decided(run, client.pause_run(run).await, output),
+        RunCommand::Resume { run } => show_decided(run, client.resume_run(run).await, output),
         RunCommand::Cancel { run, why } => {
-            let body = why.reason.as_ref().map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
-            apply_decision(run, "cancel", &body, client, output).await
+            show_decided(run, client.cancel_run(run, why.reason.as_deref()).await, output)
         }
         RunCommand::Assign { run, device, seat } => {
-            apply_decision(run, "assign", &json!({ "device": device, "seat": seat }), client, output).await
+            show_decided(run, client.assign_run(run, *seat, device).await, output)
         }
     }
 }
 
-pub(super) fn run_path(run: &str, rest: &str) -> String {
-    format!("/v1/runs/{}{rest}", path_segment(run))
-}
-
-async fn list_runs(args: &RunListArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let query: Vec<(&str, String)> =
-        [("status", &args.status), ("kind", &args.kind), ("execution_id", &args.execution)]
-            .into_iter()
-            .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
-            .collect();
-    let items = client.list_pages("/v1/runs", &query, args.limit).await?;
-    output.show(&json!({ "items": items }), |_| list_page(&items))
+async fn list_runs(args: &RunListArgs, client: &Client, output: CliOutput) -> Result<()> {
+    let mut list = client.runs().page_size(page_size(args.limit));
+    for (name, value) in [("status", &args.status), ("kind", &args.kind), ("execution_id", &args.execution)] {
+        if let Some(value) = value {
+            list = list.filter(name, value);
+        }
+    }
+    let found = first_items(list.stream(), args.limit).await?;
+    output.show_items(&found, |runs| list_page(&runs.iter().map(json_fields).collect::<Vec<_>>()))
 }
 
 fn list_page(runs: &[Value]) -> String {
@@ -82,9 +80,9 @@ fn list_page(runs: &[Value]) -> String {
     )
 }
 
-async fn show_run(run: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let found = client.get(&run_path(run, "")).await.map_err(|error| hinted(error, LIST))?;
-    output.show(&found, run_page)
+async fn show_run(run: &str, client: &Client, output: CliOutput) -> Result<()> {
+    let found = client.run(run).await.map_err(|error| hinted(error, LIST))?;
+    output.show(&found, |run| run_page(&json_fields(run)))
 }
 
 const LIST: &str = "`millstream run list` shows which there are";
@@ -157,10 +155,10 @@ pub(super) fn previous_owners(seats: &Value) -> Option<String> {
     (!rows.is_empty()).then(|| format_table(&rows, &columns))
 }
 
-async fn show_log(run: &str, limit: usize, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let items =
-        client.list_pages(&run_path(run, "/log"), &[], limit).await.map_err(|error| hinted(error, LIST))?;
-    output.show(&json!({ "items": items }), |_| log_page(&items))
+async fn show_log(run: &str, limit: usize, client: &Client, output: CliOutput) -> Result<()> {
+    let lines = client.run_log(run).page_size(page_size(limit)).stream();
+    let found = first_items(lines, limit).await.map_err(|error| hinted(error, LIST))?;
+    output.show_items(&found, |lines| log_page(&lines.iter().map(json_fields).collect::<Vec<_>>()))
 }
 
 fn log_page(entries: &[Value]) -> String {
@@ -185,26 +183,18 @@ fn log_page(entries: &[Value]) -> String {
     )
 }
 
-async fn apply_decision(
-    run: &str,
-    word: &str,
-    body: &Value,
-    client: &ApiClient,
-    output: CliOutput,
-) -> Result<()> {
-    let answer = client.post(&run_path(run, &format!("/{word}")), body).await;
+fn show_decided(run: &str, answer: Result<RunSummary, ClientError>, output: CliOutput) -> Result<()> {
     let hint = format!("`millstream why {run}` says where it stands; {LIST}");
     let answer = answer.map_err(|error| hinted(error, &hint))?;
     output.show(&answer, |answer| decision_line(run, answer))
 }
 
-fn decision_line(run: &str, answer: &Value) -> String {
-    let paused = if answer["paused"] == json!(true) { " and paused" } else { "" };
-    let status = plain_text(&answer["status"]);
-    let seats = answer["seats"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let at = seats.iter().filter_map(|seat| seat["device"].as_str()).collect::<Vec<_>>().join(", ");
-    let at = if at.is_empty() || status == "failed" { String::new() } else { format!(" ({at})") };
-    format!("{run} is {status}{paused}{at}")
+fn decision_line(run: &str, answer: &RunSummary) -> String {
+    let paused = if answer.paused { " and paused" } else { "" };
+    let at = answer.seats.iter().filter_map(|seat| seat.device.as_deref()).collect::<Vec<_>>().join(", ");
+    let at =
+        if at.is_empty() || answer.status == RunStatus::Failed { String::new() } else { format!(" ({at})") };
+    format!("{run} is {}{paused}{at}", answer.status)
 }
 
 #[cfg(test)]
@@ -214,7 +204,7 @@ mod tests {
     fn sample_run() -> Value {
         json!({
             "run_id": "film-1", "kind": "film", "status": "processing", "paused": false, "priority": 5,
-            "requires": ["render"], "prefer": [], "assign": "auto", "created_at": "2026-01-01T00:00:00.000Z",
+            "preempt": false, "coordinator": false, "requires": ["render"], "prefer": [], "assign": "auto", "created_at": "2026-01-01T00:00:00.000Z",
             "input": { "frames": 300 },
             "seats": [{
                 "seat": 0, "status": "processing", "device": "phone-7", "token": 2,
@@ -273,6 +263,7 @@ mod tests {
 
     #[test]
     fn run_decision_prints_new_status() {
-        assert_eq!(decision_line("film-1", &sample_run()), "film-1 is processing (phone-7)");
+        let run = serde_json::from_value(sample_run()).unwrap();
+        assert_eq!(decision_line("film-1", &run), "film-1 is processing (phone-7)");
     }
 }

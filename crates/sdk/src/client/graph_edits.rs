@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_api::graph_spec::GraphEditRequest;
-use millstream_api::graphs::AppliedEdit;
+use millstream_api::graphs::{AppliedEdit, GraphEditAccepted};
 use millstream_workflow::graph::NodeEdit;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -33,6 +33,14 @@ pub struct EditGraph {
     expected_revision: u32,
     edits: Result<Vec<NodeEdit>, String>,
     key: Option<String>,
+}
+
+/// The answer to a patch: decided, or accepted and not decided while the server waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GraphEditOutcome {
+    Applied(AppliedEdit),
+    /// It is decided in any case.
+    Accepted(GraphEditAccepted),
 }
 
 impl Client {
@@ -82,12 +90,25 @@ impl EditGraph {
         self
     }
 
+    /// Sends the patch and returns its outcome when the server answers, which may be before the decision.
+    pub async fn without_waiting(self) -> Result<GraphEditOutcome, ClientError> {
+        let (client, ask) = self.into_request()?;
+        send_patch(&client, &ask).await
+    }
+
     fn push_edit(mut self, edit: Result<NodeEdit, String>) -> Self {
         self.edits = self.edits.and_then(|mut edits| {
             edits.push(edit?);
             Ok(edits)
         });
         self
+    }
+
+    fn into_request(self) -> Result<(Client, ApiRequest), ClientError> {
+        let ask = ApiRequest::post(graph_path(&self.graph, "/edits"), RepeatPolicy::Always)
+            .with_json(self.request_body()?);
+        let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
+        Ok((self.client, ask.add_header("idempotency-key", key).with_server_wait(SERVER_WAITS)))
     }
 
     fn request_body(&self) -> Result<Vec<u8>, ClientError> {
@@ -103,23 +124,28 @@ impl IntoFuture for EditGraph {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let ask = ApiRequest::post(graph_path(&self.graph, "/edits"), RepeatPolicy::Always)
-                .with_json(self.request_body()?);
-            let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
-            let ask = ask.add_header("idempotency-key", key).with_server_wait(SERVER_WAITS);
-            // 202: accepted, but not decided while the server waited. A repetition with the same key waits
-            // again.
+            let (client, ask) = self.into_request()?;
+            // A repetition with the same key waits again.
             let deadline = Instant::now() + PATIENCE;
             loop {
-                let answer = self.client.send_request(&ask).await?;
-                match answer.status {
-                    202 if Instant::now() >= deadline => return Err(ClientError::TimedOut(PATIENCE)),
-                    202 => tokio::time::sleep(BREATH).await,
-                    _ => return answer.json(),
+                match send_patch(&client, &ask).await? {
+                    GraphEditOutcome::Applied(applied) => return Ok(applied),
+                    GraphEditOutcome::Accepted(_) if Instant::now() >= deadline => {
+                        return Err(ClientError::TimedOut(PATIENCE));
+                    }
+                    GraphEditOutcome::Accepted(_) => tokio::time::sleep(BREATH).await,
                 }
             }
         })
     }
+}
+
+async fn send_patch(client: &Client, ask: &ApiRequest) -> Result<GraphEditOutcome, ClientError> {
+    let answer = client.send_request(ask).await?;
+    Ok(match answer.status {
+        202 => GraphEditOutcome::Accepted(answer.json()?),
+        _ => GraphEditOutcome::Applied(answer.json()?),
+    })
 }
 
 #[cfg(test)]

@@ -16,7 +16,15 @@ use crate::client_error::ClientError;
 /// The events of a graph, in order, until its end, over any number of connections. Ends after the first
 /// error.
 pub struct GraphEventStream {
-    events: BoxStream<'static, Result<GraphEvent, ClientError>>,
+    messages: BoxStream<'static, Result<GraphMessage, ClientError>>,
+}
+
+/// An event of a graph with its text, which has also what this client does not know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GraphMessage {
+    pub event: GraphEvent,
+    /// The event as JSON, as the server sent it.
+    pub data: String,
 }
 
 impl Client {
@@ -32,26 +40,33 @@ impl Client {
 
     fn watch_from(&self, id: &str, after: Option<String>) -> GraphEventStream {
         let following = FollowedStream::new(self, graph_path(id, "/watch"), after);
-        GraphEventStream { events: futures::stream::try_unfold(Some(following), next_graph_event).boxed() }
+        GraphEventStream {
+            messages: futures::stream::try_unfold(Some(following), next_graph_message).boxed(),
+        }
     }
 }
 
 /// `None` after the end of the graph.
-async fn next_graph_event(
+async fn next_graph_message(
     following: Option<FollowedStream>,
-) -> Result<Option<(GraphEvent, Option<FollowedStream>)>, ClientError> {
+) -> Result<Option<(GraphMessage, Option<FollowedStream>)>, ClientError> {
     let Some(mut following) = following else { return Ok(None) };
     let Some(message) = following.next_message().await? else { return Ok(None) };
     let mut event: GraphEvent = following.decode_message(&message, "an event of a graph")?;
     event.position = message.id;
     let following = (!event.what.is_end()).then_some(following);
-    Ok(Some((event, following)))
+    Ok(Some((GraphMessage { event, data: message.data }, following)))
 }
 
 impl GraphEventStream {
     /// The next event, without importing the trait `Stream`.
     pub async fn next(&mut self) -> Option<Result<GraphEvent, ClientError>> {
-        self.events.next().await
+        Some(self.next_message().await?.map(|message| message.event))
+    }
+
+    /// The same with the text of the event.
+    pub async fn next_message(&mut self) -> Option<Result<GraphMessage, ClientError>> {
+        self.messages.next().await
     }
 }
 
@@ -59,7 +74,8 @@ impl Stream for GraphEventStream {
     type Item = Result<GraphEvent, ClientError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.events.poll_next_unpin(cx)
+        let next = self.messages.poll_next_unpin(cx);
+        next.map(|next| next.map(|message| message.map(|message| message.event)))
     }
 }
 

@@ -20,6 +20,7 @@ mod graph_watch;
 mod graphs;
 mod health;
 mod incidents;
+mod item_stream;
 mod items;
 mod json;
 mod keys;
@@ -46,11 +47,12 @@ pub use connect::{Client, ClientBuilder};
 pub use event_batch::NewEvent;
 pub use events::EventList;
 pub use executions::ExecutionList;
-pub use graph_edits::EditGraph;
+pub use graph_edits::{EditGraph, GraphEditOutcome};
 pub use graph_nodes::{NodeList, NodeProgress, NodeResult};
-pub use graph_watch::GraphEventStream;
+pub use graph_watch::{GraphEventStream, GraphMessage};
 pub use graphs::{CreateGraph, GraphList};
 pub use incidents::{GroupChoice, IncidentList};
+pub use item_stream::{ImportNotice, ImportNoticeStream};
 pub use items::WorkItemList;
 pub use keys::ApiKeyList;
 pub use listing::{PagedList, PagedStream};
@@ -67,7 +69,7 @@ pub use millstream_api::graph_spec::{
 };
 pub use millstream_api::graph_watch::{GraphEvent, GraphNotice, NodeSpecChange};
 pub use millstream_api::graph_words::{GraphStatus, NodeOutcome, NodeStatus};
-pub use millstream_api::graphs::{AppliedEdit, GraphSummary};
+pub use millstream_api::graphs::{AppliedEdit, GraphEditAccepted, GraphSummary};
 pub use millstream_api::history::{ExecutionTransition, Timer, TransitionGraphChange, TransitionNodeChange};
 pub use millstream_api::incidents::{
     GroupDecision, GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolution,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
-use reqwest::{Method, Response};
+use reqwest::{Body, Method, Response};
 use serde::de::DeserializeOwned;
 
 use super::connect::Client;
@@ -136,6 +136,17 @@ impl Client {
         ask: &ApiRequest,
         timeout: Option<Duration>,
     ) -> Result<Response, ClientError> {
+        let has_body = ask.method == Method::POST || ask.method == Method::PUT;
+        self.open_response_to(ask, has_body.then(|| Body::from(ask.body.clone())), timeout).await
+    }
+
+    /// The same with another body, which may be a stream.
+    pub(crate) async fn open_response_to(
+        &self,
+        ask: &ApiRequest,
+        body: Option<Body>,
+        timeout: Option<Duration>,
+    ) -> Result<Response, ClientError> {
         let inner = &self.inner;
         let mut request = inner.http.request(ask.method.clone(), format!("{}{}", inner.base, ask.path));
         if !ask.query.is_empty() {
@@ -147,8 +158,8 @@ impl Client {
         for (name, value) in &ask.headers {
             request = request.header(*name, value);
         }
-        if ask.method == Method::POST || ask.method == Method::PUT {
-            request = request.body(ask.body.clone());
+        if let Some(body) = body {
+            request = request.body(body);
         }
         if let Some(timeout) = timeout {
             request = request.timeout(timeout);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::{DependencyStatus, EventStatus, ExecutionStatus, NewEvent, NewExecution};
+use millstream_sdk::client::{
+    DependencyStatus, EventStatus, ExecutionStatus, NewEvent, NewExecution, SourceFormat, StoredSource,
+};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -12,6 +14,8 @@ use crate::world::{APPROVAL, COUNTER, SOON, SdkWorld};
 async fn definition_is_stored_once() {
     let SdkWorld { client, .. } = &SdkWorld::new().await;
     let again = client.apply_yaml(COUNTER).await.unwrap();
+    let stored = client.apply_source(SourceFormat::Yaml, COUNTER).await.unwrap();
+    assert_eq!(stored, StoredSource::Present(again.clone()));
     assert_eq!((again.name.as_str(), again.version), ("counter", 1));
     let changed = client.apply_yaml(COUNTER.replace("count: 0 }\n", "count: 1 }\n")).await.unwrap();
     assert_eq!(changed.version, 2);

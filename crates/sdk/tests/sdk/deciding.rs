@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use millstream_sdk::client::{
-    EventStatus, ExecutionStatus, IncidentResolution, IncidentStatus, SignalStatus,
+    EventStatus, ExecutionStatus, GroupChoice, GroupDecision, IncidentResolution, IncidentStatus,
+    SignalStatus,
 };
 use millstream_testkit::eventually;
 use serde_json::json;
@@ -41,6 +42,8 @@ async fn incident_is_listed_and_resolved() {
     assert_eq!((first.execution_id.as_str(), first.action.as_deref()), ("d-1", Some("call")));
     let groups = client.incident_groups().await.unwrap();
     assert_eq!((groups.len(), groups[0].count, &groups[0].sample), (1, 3, third));
+    assert_eq!(client.largest_incident_groups(1).await.unwrap(), groups);
+    assert_eq!(client.incidents().filter("status", "open").await.unwrap(), open);
 
     let mut input = client.incident(&first.incident_id).await.unwrap().input.unwrap();
     input["http"]["url"] = json!("http://127.0.0.1:1/y");
@@ -115,4 +118,12 @@ async fn signal_is_repeated_but_decision_is_not() {
     let resolved = persistent(stub.address).retry_incident_group("00ff", None).await.unwrap();
     assert_eq!((resolved.resolved, resolved.remaining), (3, 0));
     assert_eq!(stub.asked()[1].path, "/v1/incidents/groups/00ff/retry");
+    let stub = StubServer::answering(&[(202, group)]).await;
+    let decision = GroupDecision { reason: None, limit: Some(3) };
+    persistent(stub.address).resolve_incident_group("00ff", GroupChoice::Fail, &decision).await.unwrap();
+    let asked = stub.asked();
+    assert_eq!(
+        (asked[0].path.as_str(), asked[0].body.as_str()),
+        ("/v1/incidents/groups/00ff/fail", r#"{"limit":3}"#)
+    );
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::{GraphNodeEdit, GraphNotice, GraphStatus, NewExecutor, NodeResult, NodeStatus};
+use millstream_sdk::client::{
+    Client, ClientRetry, GraphEditOutcome, GraphNodeEdit, GraphNotice, GraphStatus, NewExecutor, NodeResult,
+    NodeStatus,
+};
 use millstream_sdk::graph::{NewGraph, NewNode, NodeSpec};
 use serde_json::Value;
 
@@ -137,4 +140,45 @@ async fn executor_is_registered_and_retired() {
     let said: Value = serde_json::from_str(&asked[0].body).unwrap();
     assert_eq!((&said["name"], &said["capacity"]), (&Value::from("e"), &Value::from(4)));
     assert_eq!(asked[1].path, "/v1/executors/e/retire");
+}
+
+#[tokio::test]
+async fn reconnected_watch_has_its_own_retries() {
+    let quick = ClientRetry { attempts: 5, backoff: Duration::from_millis(1), max: Duration::from_millis(1) };
+    let impatient = |stub: &StubServer| {
+        let builder = Client::builder(format!("http://{}", stub.address)).retry(ClientRetry::never());
+        builder.reconnect(quick).user_agent("hare/1").build().unwrap()
+    };
+    let stub = StubServer::answering(&[(200, BEGUN), (503, "{}"), (200, DONE)]).await;
+    let mut watch = impatient(&stub).watch_graph("g");
+    let mut positions = Vec::new();
+    while let Some(message) = watch.next_message().await {
+        let message = message.unwrap();
+        assert!(message.data.starts_with(r#"{"graph_id":"g","#), "{}", message.data);
+        positions.push(message.event.position);
+    }
+    assert_eq!(positions, ["7", "9", "9.1"]);
+    assert_eq!(stub.asked()[0].header("user-agent"), "hare/1");
+    let stub = StubServer::answering(&[(503, "{}"), (200, DONE)]).await;
+    let error = impatient(&stub).watch_graph("g").next().await.unwrap().unwrap_err();
+    assert_eq!(error.problem().map(|problem| problem.status), Some(503));
+    assert_eq!(stub.asked().len(), 1, "the first connection is a call");
+}
+
+#[tokio::test]
+async fn undecided_patch_is_returned_without_waiting() {
+    let stub = StubServer::answering(&[
+        (202, r#"{"graph_id":"g","event_id":"e-1"}"#),
+        (200, r#"{"graph_id":"g","revision":4}"#),
+    ])
+    .await;
+    let editing = || persistent(stub.address).edit_graph("g", 3).delete("d");
+    match editing().without_waiting().await.unwrap() {
+        GraphEditOutcome::Accepted(accepted) => assert_eq!(accepted.event_id, "e-1"),
+        GraphEditOutcome::Applied(applied) => panic!("{applied:?}"),
+    }
+    match editing().without_waiting().await.unwrap() {
+        GraphEditOutcome::Applied(applied) => assert_eq!(applied.revision, 4),
+        GraphEditOutcome::Accepted(accepted) => panic!("{accepted:?}"),
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use millstream_sdk::client::{
     AssignmentStatus, EligiblePeople, ItemLogWord, ItemStatus, NewWorkItem, NewWorkQueue, NextWorkAnswer,
-    NoWorkForPerson, WorkIdleReason, WorkState,
+    NoWorkForPerson, SourceFormat, StoredSource, WorkIdleReason, WorkState,
 };
 use serde_json::json;
 
@@ -118,4 +118,34 @@ async fn assignment_is_completed_corrected_and_counted() {
     assert_eq!(names, [Some("ann"), Some("bob"), Some("eve")]);
     let ann = client.queue_stats().per_person_and_queue().person("ann").to_day("2100-01-01").await.unwrap();
     assert_eq!((ann[0].queue.as_deref(), ann[0].total, ann[0].items.open), (Some("review"), 2, None));
+}
+
+#[tokio::test]
+async fn queue_from_text_is_created_once() {
+    let client = &SdkWorld::new().await.client;
+    let put = || client.put_queue_source("review", SourceFormat::Yaml, "overlap: 2\n");
+    assert!(matches!(put().await.unwrap(), StoredSource::Created(_)));
+    match put().await.unwrap() {
+        StoredSource::Present(queue) => assert_eq!(queue.config.overlap, 2),
+        StoredSource::Created(queue) => panic!("{queue:?}"),
+    }
+}
+
+#[tokio::test]
+async fn import_stream_reports_its_progress() {
+    let world = &SdkWorld::new().await;
+    open_queue(world).await;
+    let pieces = ["{\"item_id\":\"i-1\",\"payl", "oad\":1}\n{\"payload\"\n"].map(|piece| Ok(piece.into()));
+    let mut notices = world.client.import_item_stream("review", futures::stream::iter(pieces)).await.unwrap();
+    let mut last = None;
+    while let Some(notice) = notices.next().await.unwrap() {
+        last = Some(notice);
+    }
+    let last = last.unwrap();
+    assert_eq!((last.done, last.read, last.created, last.refused), (Some(true), 2, 1, 1));
+    let refusals = last.refusals.unwrap();
+    assert_eq!((refusals.len(), refusals[0].line), (1, Some(2)));
+    assert_eq!(world.client.item("i-1").await.unwrap().item.item_id, "i-1");
+    let unknown = world.client.import_item_stream("nothing", futures::stream::iter([])).await;
+    assert!(unknown.unwrap_err().is_not_found());
 }

@@ -1,26 +1,28 @@
 //! `millstream graph edit ID FILE`: change the shape of a graph that runs.
 
 use anyhow::{Result, bail};
+use millstream_sdk::Client;
+use millstream_sdk::client::GraphEditOutcome;
 use millstream_workflow::graph::{GraphEdit, read_patch};
-use reqwest::Method;
 
 use super::check::problems_failure;
-use super::path;
 use crate::cli::GraphEditArgs;
-use crate::client::ApiClient;
 use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CliOutput, plain_text};
+use crate::output::CliOutput;
 use crate::user_input;
 
-pub(super) async fn run(args: &GraphEditArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+pub(super) async fn run(args: &GraphEditArgs, client: &Client, output: CliOutput) -> Result<()> {
     let patch = edit_request(args)?;
-    let request = client.request(Method::POST, &path::graph_path(&args.graph, "/edits")).json(&patch);
-    let answer = client.send_for_json(request).await?;
-    output.show(&answer, |answer| match answer["revision"].as_u64() {
-        Some(revision) => format!("{} is at revision {revision} now", args.graph),
+    let editing = client.edit_graph(&args.graph, patch.expected_revision).edits(patch.edits);
+    match editing.without_waiting().await? {
+        GraphEditOutcome::Applied(applied) => {
+            output.show(&applied, |applied| format!("{} is at revision {} now", args.graph, applied.revision))
+        }
         // Accepted, and not decided within the wait.
-        None => format!("{} is being edited by event {}", args.graph, plain_text(&answer["event_id"])),
-    })
+        GraphEditOutcome::Accepted(accepted) => output.show(&accepted, |accepted| {
+            format!("{} is being edited by event {}", args.graph, accepted.event_id)
+        }),
+    }
 }
 
 fn edit_request(args: &GraphEditArgs) -> Result<GraphEdit> {

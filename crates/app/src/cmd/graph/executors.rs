@@ -1,14 +1,15 @@
 //! `millstream graph executors`: the executors that can perform nodes.
 
 use anyhow::Result;
+use millstream_sdk::Client;
+use millstream_sdk::client::Page;
 use serde_json::{Value, json};
 
-use crate::client::ApiClient;
-use crate::output::{CliOutput, format_table, plain_text};
+use crate::output::{CliOutput, format_table, json_fields, plain_text};
 
-pub(super) async fn run(client: &ApiClient, output: CliOutput) -> Result<()> {
-    let answer = client.get("/v1/executors").await?;
-    output.show(&answer, |answer| executors_page(answer["items"].as_array().map_or(&[], Vec::as_slice)))
+pub(super) async fn run(client: &Client, output: CliOutput) -> Result<()> {
+    let answer = Page { items: client.executors().all().await?, next_cursor: None };
+    output.show(&answer, |answer| executors_page(&answer.items.iter().map(json_fields).collect::<Vec<_>>()))
 }
 
 fn executors_page(executors: &[Value]) -> String {

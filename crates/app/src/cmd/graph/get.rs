@@ -1,12 +1,16 @@
 //! `millstream graph get ID`: a graph, its nodes, or one node with what its executor wrote.
 
 use anyhow::Result;
+use millstream_sdk::Client;
+use millstream_sdk::client::{GraphNodeDetail, NodeLogEntry};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{path, summary};
+use super::shown::read_shown_graph;
+use super::summary;
 use crate::cli::GraphGetArgs;
-use crate::client::ApiClient;
-use crate::output::{CliOutput, format_fields, format_table, plain_text};
+use crate::output::{CliOutput, format_fields, format_table, json_fields, plain_text};
+use crate::server::{first_items, page_size};
 
 const GRAPH: &[&str] = &[
     "graph_id",
@@ -43,25 +47,32 @@ const NODE: &[&str] = &[
     "ended_at",
 ];
 /// Enough to read on a terminal; programs page through the API.
-const NODES_LIMIT: usize = 20_000;
 const LOGS_LIMIT: usize = 1_000;
 
-pub(super) async fn run(args: &GraphGetArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+/// A node with its log, if that was asked for.
+#[derive(Serialize)]
+struct ShownNode {
+    #[serde(flatten)]
+    node: GraphNodeDetail,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logs: Option<Vec<NodeLogEntry>>,
+}
+
+pub(super) async fn run(args: &GraphGetArgs, client: &Client, output: CliOutput) -> Result<()> {
     if let Some(id) = &args.node {
-        let mut node = client.get(&path::node_path(&args.graph, id, "")).await?;
+        let mut shown = ShownNode { node: client.node(&args.graph, id).await?, logs: None };
         if args.logs {
-            let logs = client.list_pages(&path::node_path(&args.graph, id, "/logs"), &[], LOGS_LIMIT).await?;
-            node["logs"] = logs.into();
+            let logs = client.node_logs(&args.graph, id).page_size(page_size(LOGS_LIMIT)).stream();
+            shown.logs = Some(first_items(logs, LOGS_LIMIT).await?);
         }
-        return output.show(&node, node_page);
+        return output.show(&shown, |shown| node_page(&json_fields(shown)));
     }
-    let mut graph = client.get(&path::graph_path(&args.graph, "")).await?;
-    if args.nodes {
-        let query: Vec<_> = args.status.iter().map(|status| ("status", status.clone())).collect();
-        let nodes = client.list_pages(&path::graph_path(&args.graph, "/nodes"), &query, NODES_LIMIT).await?;
-        graph["node_list"] = nodes.into();
-    }
-    output.show(&graph, graph_page)
+    let nodes = args.nodes.then(|| match &args.status {
+        Some(status) => client.nodes(&args.graph).filter("status", status),
+        None => client.nodes(&args.graph),
+    });
+    let shown = read_shown_graph(&args.graph, nodes, client).await?;
+    output.show(&shown, |shown| graph_page(&json_fields(shown)))
 }
 
 fn graph_page(graph: &Value) -> String {

@@ -1,21 +1,25 @@
 //! `millstream graph list`: graphs, newest first.
 
 use anyhow::Result;
+use millstream_sdk::Client;
 use serde_json::{Value, json};
 
 use super::summary;
-use crate::client::ApiClient;
-use crate::output::{CliOutput, format_table};
+use crate::output::{CliOutput, format_table, json_fields};
+use crate::server::{first_items, page_size};
 
 pub(super) async fn run(
     status: Option<&str>,
     limit: usize,
-    client: &ApiClient,
+    client: &Client,
     output: CliOutput,
 ) -> Result<()> {
-    let query: Vec<_> = status.iter().map(|status| ("status", status.to_uppercase())).collect();
-    let items = client.list_pages("/v1/graphs", &query, limit).await?;
-    output.show(&json!({ "items": items }), |_| graphs_page(&items))
+    let mut list = client.list_graphs().page_size(page_size(limit));
+    if let Some(status) = status {
+        list = list.filter("status", &status.to_uppercase());
+    }
+    let found = first_items(list.stream(), limit).await?;
+    output.show_items(&found, |graphs| graphs_page(&graphs.iter().map(json_fields).collect::<Vec<_>>()))
 }
 
 fn graphs_page(graphs: &[Value]) -> String {

@@ -5,12 +5,11 @@ mod check;
 mod create;
 mod edit;
 mod executors;
-mod follow;
 mod get;
 mod list;
-mod path;
 mod run;
 mod show;
+mod shown;
 mod summary;
 mod watch;
 

@@ -3,22 +3,19 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use millstream_sdk::Client;
 use millstream_workflow::graph::NodeStatus;
 use millstream_workflow::graph::draw::{NodeSketch, draw_ascii, draw_svg};
 use serde_json::{Value, json};
 
-use super::path;
+use super::shown::read_shown_graph;
 use crate::cli::GraphShowArgs;
-use crate::client::ApiClient;
-use crate::output::{CliOutput, plain_text, print_line};
+use crate::output::{CliOutput, json_fields, plain_text, print_line};
 
-/// Maximum number of nodes of a graph.
-const NODES_LIMIT: usize = 20_000;
-
-pub(super) async fn run(args: &GraphShowArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let graph = client.get(&path::graph_path(&args.graph, "")).await?;
-    let nodes = client.list_pages(&path::graph_path(&args.graph, "/nodes"), &[], NODES_LIMIT).await?;
-    let sketches: Vec<NodeSketch> = nodes.iter().map(node_sketch).collect();
+pub(super) async fn run(args: &GraphShowArgs, client: &Client, output: CliOutput) -> Result<()> {
+    let shown = read_shown_graph(&args.graph, Some(client.nodes(&args.graph)), client).await?;
+    let nodes = shown.node_list.as_deref().unwrap_or_default();
+    let sketches: Vec<NodeSketch> = nodes.iter().map(|node| node_sketch(&json_fields(node))).collect();
     match &args.svg {
         Some(file) if file == Path::new("-") => print_line(draw_svg(&sketches).trim_end()),
         Some(file) => {
@@ -27,11 +24,7 @@ pub(super) async fn run(args: &GraphShowArgs, client: &ApiClient, output: CliOut
             let value = json!({ "graph_id": args.graph, "svg": file });
             output.show(&value, |_| format!("wrote {}", file.display()))
         }
-        None => {
-            let mut value = graph;
-            value["node_list"] = nodes.into();
-            output.show(&value, |graph| draw_text(graph, &sketches))
-        }
+        None => output.show(&shown, |shown| draw_text(&json_fields(&shown.graph), &sketches)),
     }
 }
 

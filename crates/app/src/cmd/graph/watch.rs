@@ -1,30 +1,35 @@
 //! `millstream graph watch ID`: the events of a graph; reconnects at its last position.
 
 use anyhow::{Context, Result};
+use millstream_sdk::Client;
+use millstream_sdk::client::GraphMessage;
 use serde_json::{Value, json};
 
-use super::follow::{GraphStreamMessage, follow_graph};
-use super::{path, summary};
-use crate::client::ApiClient;
+use super::summary;
 use crate::output::{CliOutput, plain_text, print_line};
 
-pub(super) async fn run(id: &str, after: Option<&str>, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let show = |message: &GraphStreamMessage| {
-        let event = read_event(message)?;
-        match output {
-            CliOutput::Json => print_line(&event.to_string()),
-            CliOutput::Text => print_line(&event_line(&event)),
-        }
+pub(super) async fn run(id: &str, after: Option<&str>, client: &Client, output: CliOutput) -> Result<()> {
+    let mut events = match after {
+        Some(position) => client.watch_graph_after(id, position),
+        None => client.watch_graph(id),
     };
-    follow_graph(client, &path::graph_path(id, "/watch"), after, show).await
+    while let Some(message) = events.next_message().await {
+        let event = read_event(&message?)?;
+        match output {
+            CliOutput::Json => print_line(&event.to_string())?,
+            CliOutput::Text => print_line(&event_line(&event))?,
+        }
+    }
+    Ok(())
 }
 
-/// The event, with its position from the stream.
-fn read_event(message: &GraphStreamMessage) -> Result<Value> {
+/// The event with its position. The text of the server also has the types of a newer server.
+fn read_event(message: &GraphMessage) -> Result<Value> {
     let mut event: Value =
         serde_json::from_str(&message.data).with_context(|| format!("not an event: {}", message.data))?;
-    if event.is_object() && !message.id.is_empty() {
-        event["position"] = json!(message.id);
+    let position = &message.event.position;
+    if event.is_object() && !position.is_empty() {
+        event["position"] = json!(position);
     }
     Ok(event)
 }
@@ -72,6 +77,8 @@ fn edits_summary(event: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use millstream_sdk::client::GraphEvent;
+
     use super::*;
 
     #[test]
@@ -118,11 +125,12 @@ mod tests {
 
     #[test]
     fn json_graph_event_has_position() {
-        let message =
-            GraphStreamMessage { id: "12.0".to_owned(), data: r#"{"type":"workflow.completed"}"#.to_owned() };
+        let data = r#"{"at":"2026-01-01T00:00:00.000Z","graph_id":"g","seq":1,"type":"workflow.completed"}"#;
+        let mut event: GraphEvent = serde_json::from_str(data).unwrap();
+        event.position = "12.0".to_owned();
         assert_eq!(
-            read_event(&message).unwrap().to_string(),
-            r#"{"position":"12.0","type":"workflow.completed"}"#
+            read_event(&GraphMessage { event, data: data.to_owned() }).unwrap().to_string(),
+            r#"{"at":"2026-01-01T00:00:00.000Z","graph_id":"g","position":"12.0","seq":1,"type":"workflow.completed"}"#
         );
     }
 }

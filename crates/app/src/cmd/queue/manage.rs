@@ -3,24 +3,22 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use millstream_model::document::SourceFormat;
-use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use millstream_sdk::client::{StoredSource, WorkQueue};
+use millstream_sdk::{Client, ClientError};
+use serde_json::Value;
 
-use crate::client::{ApiClient, path_segment};
 use crate::failure::{CommandFailure, ExitCode, hinted};
-use crate::output::{CliOutput, format_table, plain_text};
+use crate::output::{CliOutput, format_table, json_fields, pretty_fields};
+use crate::server::{first_items, page_size};
 use crate::user_input;
 
 const HINT: &str = "`millstream queue list` shows which there are; `millstream queue put FILE` makes one";
 
-pub(super) fn queue_path(queue: &str, rest: &str) -> String {
-    format!("/v1/queues/{}{rest}", path_segment(queue))
-}
-
-pub(super) async fn list_queues(limit: usize, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let items = client.list_pages("/v1/queues", &[], limit).await?;
-    output.show(&json!({ "items": items }), |_| queues_page(&items))
+pub(super) async fn list_queues(limit: usize, client: &Client, output: CliOutput) -> Result<()> {
+    let queues = client.queues().page_size(page_size(limit)).stream();
+    output.show_items(&first_items(queues, limit).await?, |queues| {
+        queues_page(&queues.iter().map(json_fields).collect::<Vec<_>>())
+    })
 }
 
 fn queues_page(queues: &[Value]) -> String {
@@ -47,15 +45,15 @@ fn queues_page(queues: &[Value]) -> String {
 }
 
 /// Shows a queue as it was put.
-pub(super) async fn show_queue(queue: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let found = client.get(&queue_path(queue, "")).await.map_err(|error| hinted(error, HINT))?;
-    output.show(&found, |found| serde_json::to_string_pretty(found).unwrap_or_else(|_| found.to_string()))
+pub(super) async fn show_queue(queue: &str, client: &Client, output: CliOutput) -> Result<()> {
+    let found = client.queue(queue).await.map_err(|error| hinted(error, HINT))?;
+    output.show(&found, pretty_fields)
 }
 
 pub(super) async fn put_queue(
     file: &Path,
     name: Option<&str>,
-    client: &ApiClient,
+    client: &Client,
     output: CliOutput,
 ) -> Result<()> {
     let (text, format) = user_input::read_definition(file)?;
@@ -66,16 +64,12 @@ pub(super) async fn put_queue(
             format!("{} has no `name`; give the queue one with --name", file.display())
         )),
     };
-    let media_type = match format {
-        SourceFormat::Json => "application/json",
-        SourceFormat::Yaml => "application/yaml",
+    let stored = client.put_queue_source(&name, format, text).await?;
+    let what = match stored {
+        StoredSource::Created(_) => "made",
+        StoredSource::Present(_) => "as it is written now",
     };
-    let request =
-        client.request(Method::PUT, &queue_path(&name, "")).header("content-type", media_type).body(text);
-    let answer = client.send(request).await?;
-    let what = if answer.status() == StatusCode::CREATED { "made" } else { "as it is written now" };
-    let queue: Value = answer.json().await?;
-    output.show(&queue, |_| format!("{name} is {what}"))
+    output.show(&stored.into_document(), |_| format!("{name} is {what}"))
 }
 
 /// The name in a queue's file, in YAML or JSON; the server validates the rest.
@@ -88,19 +82,23 @@ fn name_in_file(text: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-pub(super) async fn pause_or_resume(
-    queue: &str,
-    word: &str,
-    client: &ApiClient,
-    output: CliOutput,
-) -> Result<()> {
-    let answer = client.post(&queue_path(queue, &format!("/{word}")), &json!({})).await;
+pub(super) async fn pause_queue(queue: &str, client: &Client, output: CliOutput) -> Result<()> {
+    show_state(queue, client.pause_queue(queue).await, output)
+}
+
+pub(super) async fn resume_queue(queue: &str, client: &Client, output: CliOutput) -> Result<()> {
+    show_state(queue, client.resume_queue(queue).await, output)
+}
+
+fn show_state(queue: &str, answer: Result<WorkQueue, ClientError>, output: CliOutput) -> Result<()> {
     let answer = answer.map_err(|error| hinted(error, HINT))?;
-    output.show(&answer, |answer| format!("{queue} is {}", plain_text(&answer["state"])))
+    output.show(&answer, |answer| format!("{queue} is {}", answer.state))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -3,31 +3,35 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
-use reqwest::Method;
+use millstream_sdk::Client;
 use serde_json::{Value, json};
 
 use crate::cli::{QueueStatsBy, StatsArgs};
-use crate::client::ApiClient;
-use crate::output::{CliOutput, format_table, plain_text};
+use crate::output::{CliOutput, format_table, json_fields, plain_text};
 
-pub(super) async fn run(args: &StatsArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
-    let wished = [
-        ("queue", args.queue.clone()),
-        ("person", args.person.clone()),
-        ("from", args.from.clone()),
-        ("to", args.to.clone()),
-    ];
-    let mut query: Vec<(&str, String)> = vec![("by", args.by.query_word().to_owned())];
-    query.extend(wished.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    let answer = client.send_for_json(client.request(Method::GET, "/v1/queue_stats").query(&query)).await?;
+pub(super) async fn run(args: &StatsArgs, client: &Client, output: CliOutput) -> Result<()> {
+    let mut query = match args.by {
+        QueueStatsBy::Queue => client.queue_stats(),
+        QueueStatsBy::Person => client.queue_stats().per_person(),
+        QueueStatsBy::Both => client.queue_stats().per_person_and_queue(),
+    };
+    if let Some(queue) = &args.queue {
+        query = query.queue(queue);
+    }
+    if let Some(person) = &args.person {
+        query = query.person(person);
+    }
+    if let Some(day) = &args.from {
+        query = query.from_day(day);
+    }
+    if let Some(day) = &args.to {
+        query = query.to_day(day);
+    }
+    let lines = query.await?;
     let colour = std::io::stdout().is_terminal();
-    output.show(&answer, |answer| stats_page(rows_of(answer), args.by, colour))
-}
-
-/// The rows of a list, or of one page of it.
-fn rows_of(answer: &Value) -> &[Value] {
-    let list = answer.as_array().or_else(|| answer["items"].as_array());
-    list.map_or(&[], Vec::as_slice)
+    output.show_items(&lines, |lines| {
+        stats_page(&lines.iter().map(json_fields).collect::<Vec<_>>(), args.by, colour)
+    })
 }
 
 fn stats_page(rows: &[Value], by: QueueStatsBy, colour: bool) -> String {
