@@ -4,8 +4,6 @@ use std::fmt;
 
 use millstream_runtime::backend::MissingSqliteFile;
 
-use crate::server::explain_call;
-
 /// The exit codes of `millstream --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCode {
@@ -39,17 +37,6 @@ impl fmt::Display for CommandFailure {
 }
 
 impl std::error::Error for CommandFailure {}
-
-/// Adds a hint to a refusal; other errors already contain one.
-pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: &str) -> anyhow::Error {
-    match explain_call(error.into()).downcast::<CommandFailure>() {
-        Ok(CommandFailure { code: ExitCode::Refused, message }) => {
-            CommandFailure::new(ExitCode::Refused, format!("{message}\n{hint}")).into()
-        }
-        Ok(other) => other.into(),
-        Err(error) => error,
-    }
-}
 
 /// The exit code of any error of a command.
 pub(crate) fn exit_code(error: &anyhow::Error) -> i32 {

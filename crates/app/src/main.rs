@@ -2,10 +2,10 @@
 //! `millstream-runtime`.
 
 mod cli;
+mod client;
 mod cmd;
 mod failure;
 mod output;
-mod server;
 mod user_input;
 
 use anyhow::Result;
@@ -33,7 +33,7 @@ fn main() {
     } else {
         run_with_settings(&cli)
     };
-    if let Err(error) = outcome.map_err(server::explain_call) {
+    if let Err(error) = outcome.map_err(client::explain_call) {
         eprintln!("error: {error:#}");
         std::process::exit(failure::exit_code(&error));
     }
@@ -65,26 +65,26 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         CliCommand::Worker => cmd::worker::run(&config, None).await,
         CliCommand::Migrate(args) => cmd::migrate::run(args, &config, output).await,
         CliCommand::Check(args) => cmd::check::run(args, output),
-        CliCommand::Apply(args) => cmd::apply::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Start(args) => cmd::start::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Send(args) => cmd::send::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Signal(args) => cmd::signal::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Get(args) => cmd::get::run(args, &server::connect(&config)?, output).await,
-        CliCommand::List(args) => cmd::list::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Tail(args) => cmd::tail::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Apply(args) => cmd::apply::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Start(args) => cmd::start::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Send(args) => cmd::send::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Signal(args) => cmd::signal::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Get(args) => cmd::get::run(args, &client::connect(&config)?, output).await,
+        CliCommand::List(args) => cmd::list::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Tail(args) => cmd::tail::run(args, &client::connect(&config)?, output).await,
         CliCommand::Graph(args) => cmd::graph::run(args, &config, output).await,
-        CliCommand::Device(args) => cmd::device::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Run(args) => cmd::run::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Queue(args) => cmd::queue::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Assignment(args) => cmd::assignment::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Person(args) => cmd::person::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Device(args) => cmd::device::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Run(args) => cmd::run::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Queue(args) => cmd::queue::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Assignment(args) => cmd::assignment::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Person(args) => cmd::person::run(args, &client::connect(&config)?, output).await,
         CliCommand::Replay(args) => cmd::replay::run(args, &open_stores(&config).await?.0, output).await,
-        CliCommand::Incidents(args) => cmd::incidents::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Dead(command) => cmd::dead::run(command, &server::connect(&config)?, output).await,
-        CliCommand::Cancel(args) => cmd::cancel::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Why(args) => cmd::why::run(args, &server::connect(&config)?, output).await,
-        CliCommand::Workers => cmd::workers::run(&server::connect(&config)?, output).await,
-        CliCommand::Quota(args) => cmd::quota::run(args, &server::connect(&config)?, output).await,
+        CliCommand::Incidents(args) => cmd::incidents::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Dead(command) => cmd::dead::run(command, &client::connect(&config)?, output).await,
+        CliCommand::Cancel(args) => cmd::cancel::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Why(args) => cmd::why::run(args, &client::connect(&config)?, output).await,
+        CliCommand::Workers => cmd::workers::run(&client::connect(&config)?, output).await,
+        CliCommand::Quota(args) => cmd::quota::run(args, &client::connect(&config)?, output).await,
         CliCommand::Keys(command) => {
             let (stores, now) = open_stores(&config).await?;
             cmd::keys::run(command, &stores, now, output).await

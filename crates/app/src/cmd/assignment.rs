@@ -4,9 +4,8 @@ use anyhow::Result;
 use millstream_sdk::Client;
 
 use crate::cli::{AssignmentArgs, AssignmentCommand, AssignmentListArgs};
-use crate::failure::hinted;
+use crate::client::{first_items, hinted, page_size};
 use crate::output::{CliOutput, format_table, pretty_fields};
-use crate::server::{first_items, page_size};
 
 const HINT: &str = "`millstream assignment list` shows which there are, and where they stand";
 

@@ -5,9 +5,9 @@ use millstream_sdk::Client;
 use millstream_sdk::client::EventStatus;
 
 use crate::cli::DeadCommand;
+use crate::client::{call_failure, first_items, page_size};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CliOutput, format_table, print_line};
-use crate::server::{call_failure, first_items, page_size};
 
 const LIMIT: usize = 1000;
 

@@ -9,9 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::{DeviceArgs, DeviceCommand};
-use crate::failure::hinted;
+use crate::client::{first_items, hinted, page_size};
 use crate::output::{CliOutput, format_fields, format_table, json_fields, plain_text};
-use crate::server::{first_items, page_size};
 
 const HINT: &str = "`millstream device list` shows which there are; a device registers itself (docs/API.md)";
 const DEVICE: &[&str] = &[

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::GetArgs;
+use crate::client::{first_items, page_size};
 use crate::output::{CliOutput, format_fields, format_table, json_fields};
-use crate::server::{first_items, page_size};
 
 const EXECUTION: &[&str] = &[
     "execution_id",

@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::cli::{
     IncidentSelectionArgs, IncidentsArgs, IncidentsCommand, IncidentsListArgs, ResolutionReasonArgs,
 };
+use crate::client::{first_items, page_size};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CliOutput, format_fields, format_table, json_fields, pretty_fields, print_line};
-use crate::server::{first_items, page_size};
 use crate::user_input;
 
 const LIMIT: usize = 50;

@@ -4,8 +4,8 @@ use anyhow::Result;
 use millstream_sdk::Client;
 
 use crate::cli::ListArgs;
+use crate::client::{first_items, page_size};
 use crate::output::{CliOutput, format_table};
-use crate::server::{first_items, page_size};
 
 pub(crate) async fn run(args: &ListArgs, client: &Client, output: CliOutput) -> Result<()> {
     let mut list = client.executions().page_size(page_size(args.limit));

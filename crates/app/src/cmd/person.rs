@@ -5,9 +5,8 @@ use millstream_sdk::Client;
 use millstream_sdk::client::PersonView;
 
 use crate::cli::{PersonArgs, PersonCommand};
-use crate::failure::hinted;
+use crate::client::{first_items, hinted, page_size};
 use crate::output::{CliOutput, format_fields, format_table};
-use crate::server::{first_items, page_size};
 
 const HINT: &str = "`millstream person list` lists people; `millstream person put NAME` adds a person";
 const PERSON: &[&str] = &["person", "skills", "state"];

@@ -6,9 +6,8 @@ use millstream_sdk::{Client, ClientError};
 use serde_json::{Value, json};
 
 use crate::cli::{RunArgs, RunCommand, RunListArgs};
-use crate::failure::hinted;
+use crate::client::{first_items, hinted, page_size};
 use crate::output::{CliOutput, format_fields, format_table, json_fields, plain_text};
-use crate::server::{first_items, page_size};
 
 const RUN: &[&str] = &[
     "run_id",

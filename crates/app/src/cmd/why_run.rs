@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::run::{previous_owners, progress_text};
-use crate::failure::hinted;
+use crate::client::hinted;
 use crate::output::{CliOutput, format_fields, format_table, json_fields, plain_text};
 
 const HINT: &str =

@@ -120,4 +120,4 @@ pub use send::{CancelExecution, SendEvent, SendOutcome};
 pub use signals::SendSignal;
 pub use start::{NewExecution, StartExecution};
 pub use stored_source::StoredSource;
-pub use tail::TransitionStream;
+pub use tail::{TransitionMessage, TransitionStream};

@@ -24,6 +24,9 @@ async fn tail_ends_with_its_execution() {
     // After the end there is nothing left to read.
     assert_eq!(next(&mut client.tail_after("t-1", 3)).await, None);
     assert_eq!(next(&mut client.tail_after("t-1", 2)).await, Some(3));
+    let message = client.tail("t-1").next_message().await.unwrap().unwrap();
+    assert!(message.data.starts_with(r#"{"seq":1,"#), "{}", message.data);
+    assert_eq!(message.transition.seq, 1);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use millstream_sdk::Client;
 use millstream_sdk::client::{EventStatus, ExecutionStatus, NewExecution};
 use serde_json::json;
 
-use crate::server::{first_items, page_size};
+use crate::client::{first_items, page_size};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The statuses of events that are not final.

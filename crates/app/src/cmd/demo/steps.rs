@@ -11,8 +11,8 @@ use millstream_sdk::Client;
 
 use super::{orders, report, till};
 use crate::cli::DemoArgs;
+use crate::client;
 use crate::output::CliOutput;
-use crate::server;
 
 /// The first example of the documentation.
 const ORDER: &str = include_str!("../../../embedded/examples/order.yaml");
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config, output: CliOutput) -> 
     config.dev.dir.clone_from(&dir);
     config.dev.workers = WORKERS;
     let mut engine = EmbeddedEngine::start(with_short_leases(config)?, None, metrics).await?;
-    let client = server::connect_without_key(&engine.url)?;
+    let client = client::connect_without_key(&engine.url)?;
     apply_definition(&client, till.address()).await?;
 
     print_text(

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::shown::read_shown_graph;
 use super::summary;
 use crate::cli::GraphGetArgs;
+use crate::client::{first_items, page_size};
 use crate::output::{CliOutput, format_fields, format_table, json_fields, plain_text};
-use crate::server::{first_items, page_size};
 
 const GRAPH: &[&str] = &[
     "graph_id",

@@ -5,8 +5,8 @@ use millstream_sdk::Client;
 use serde_json::{Value, json};
 
 use super::summary;
+use crate::client::{first_items, page_size};
 use crate::output::{CliOutput, format_table, json_fields};
-use crate::server::{first_items, page_size};
 
 pub(super) async fn run(
     status: Option<&str>,

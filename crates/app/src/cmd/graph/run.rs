@@ -5,12 +5,12 @@ use millstream_runtime::config::Config;
 
 use super::{cancel, check, create, edit, executors, get, list, show, watch};
 use crate::cli::{GraphArgs, GraphCommand};
+use crate::client;
 use crate::output::CliOutput;
-use crate::server;
 
 pub(crate) async fn run(args: &GraphArgs, config: &Config, output: CliOutput) -> Result<()> {
     // `check` works without a server, and so without settings that name one.
-    let client = || server::connect(config);
+    let client = || client::connect(config);
     match &args.command {
         GraphCommand::Check { file } => check::run(file, output),
         GraphCommand::Create(args) => create::run(args, &client()?, output).await,

@@ -5,7 +5,7 @@ use millstream_sdk::Client;
 use millstream_sdk::client::{GraphNode, GraphSummary, NodeList};
 use serde::Serialize;
 
-use crate::server::{first_items, page_size};
+use crate::client::{first_items, page_size};
 
 /// Maximum number of nodes of a graph.
 const NODES_LIMIT: usize = 20_000;

@@ -13,9 +13,9 @@ use millstream_sdk::client::{ImportNotice, RefusedItem};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
+use crate::client::call_failure;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::CliOutput;
-use crate::server::call_failure;
 
 const PIECE: usize = 64 * 1024;
 

@@ -7,9 +7,9 @@ use millstream_sdk::client::{StoredSource, WorkQueue};
 use millstream_sdk::{Client, ClientError};
 use serde_json::Value;
 
-use crate::failure::{CommandFailure, ExitCode, hinted};
+use crate::client::{first_items, hinted, page_size};
+use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CliOutput, format_table, json_fields, pretty_fields};
-use crate::server::{first_items, page_size};
 use crate::user_input;
 
 const HINT: &str = "`millstream queue list` shows which there are; `millstream queue put FILE` makes one";

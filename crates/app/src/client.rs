@@ -74,6 +74,17 @@ pub(crate) fn explain_call(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
+/// Adds a hint to a refusal; other errors already contain one.
+pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: &str) -> anyhow::Error {
+    match explain_call(error.into()).downcast::<CommandFailure>() {
+        Ok(CommandFailure { code: ExitCode::Refused, message }) => {
+            CommandFailure::new(ExitCode::Refused, format!("{message}\n{hint}")).into()
+        }
+        Ok(other) => other.into(),
+        Err(error) => error,
+    }
+}
+
 /// The message and the exit code of a failed call.
 pub(crate) fn call_failure(error: &ClientError) -> CommandFailure {
     match error {
