@@ -31,12 +31,13 @@ pub(crate) fn connect(config: &Config) -> Result<Client> {
     if let Some((certificate, key)) = tls.identity {
         builder = builder.client_certificate(&certificate, &key);
     }
-    builder.build().map_err(|error| match error {
-        ClientError::InvalidSetting { setting: ClientSetting::Url, reason } => {
-            anyhow!("the setting `url` is not a URL: {:?}: {reason}", config.url)
+    match builder.build() {
+        Ok(client) => Ok(client),
+        Err(ClientError::InvalidSetting { setting: ClientSetting::Url, reason }) => {
+            Err(anyhow!("the setting `url` is not a URL: {:?}: {reason}", config.url))
         }
-        other => other.into(),
-    })
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// A client of a server without a key.
@@ -102,7 +103,9 @@ pub(crate) fn call_failure(error: &ClientError) -> CommandFailure {
         ClientError::InvalidSetting { setting, reason } => {
             CommandFailure::new(ExitCode::Invalid, setting_message(*setting, reason))
         }
-        other => CommandFailure::new(ExitCode::Invalid, other.to_string()),
+        ClientError::Unsendable(_) | ClientError::TimedOut(_) | _ => {
+            CommandFailure::new(ExitCode::Invalid, error.to_string())
+        }
     }
 }
 
@@ -112,7 +115,7 @@ fn setting_message(setting: ClientSetting, reason: &str) -> String {
         ClientSetting::ClientCertificate => {
             format!("tls.client_certificate and tls.client_key: {reason}")
         }
-        other => format!("{other}: {reason}"),
+        ClientSetting::Url | _ => format!("{setting}: {reason}"),
     }
 }
 

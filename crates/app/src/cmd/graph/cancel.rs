@@ -2,17 +2,17 @@
 
 use anyhow::Result;
 use millstream_sdk::Client;
-use millstream_sdk::client::GraphStatus;
 
 use crate::output::CliOutput;
 
 pub(super) async fn run(id: &str, reason: Option<&str>, client: &Client, output: CliOutput) -> Result<()> {
     let answer = client.cancel_graph(id, reason).await?;
-    output.show(&answer, |answer| match answer.status {
-        // It may have ended before, and otherwise than by this.
-        status @ (GraphStatus::Passed | GraphStatus::Failed | GraphStatus::Cancelled) => {
-            format!("{id} is {status}")
+    output.show(&answer, |answer| {
+        if answer.status.is_ended() {
+            // It may have ended before, and otherwise than by this.
+            format!("{id} is {}", answer.status)
+        } else {
+            format!("{id} is being cancelled")
         }
-        _ => format!("{id} is being cancelled"),
     })
 }
