@@ -158,6 +158,7 @@ fn refusal_failure(problem: &ServerProblem) -> CommandFailure {
 
 #[cfg(test)]
 mod tests {
+    use millstream_runtime::config::{ConfigFlags, merge_layers};
     use millstream_sdk::client::Problem;
 
     use super::*;
@@ -187,6 +188,16 @@ mod tests {
             serde_json::json!({ "type": "about:blank", "title": "status 502", "status": 502, "detail": "<html>" }),
         );
         assert_eq!((failure.code, failure.message.as_str()), (ExitCode::Unreachable, "Bad Gateway (502)"));
+    }
+
+    #[test]
+    fn invalid_url_names_its_setting() {
+        let flags = ConfigFlags { url: Some("nonsense".to_owned()), ..ConfigFlags::default() };
+        let config = merge_layers(None, std::iter::empty(), &flags).unwrap();
+        assert_eq!(
+            connect(&config).unwrap_err().to_string(),
+            "the setting `url` is not a URL: \"nonsense\": relative URL without a base"
+        );
     }
 
     #[tokio::test]

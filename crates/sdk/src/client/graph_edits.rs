@@ -37,7 +37,7 @@ pub struct EditGraph {
 
 /// The answer to a patch: decided, or accepted and not decided while the server waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GraphEditOutcome {
+pub enum GraphEditAnswer {
     Applied(AppliedEdit),
     /// It is decided in any case.
     Accepted(GraphEditAccepted),
@@ -91,7 +91,7 @@ impl EditGraph {
     }
 
     /// Sends the patch and returns its outcome when the server answers, which may be before the decision.
-    pub async fn without_waiting(self) -> Result<GraphEditOutcome, ClientError> {
+    pub async fn without_waiting(self) -> Result<GraphEditAnswer, ClientError> {
         let (client, ask) = self.into_request()?;
         send_patch(&client, &ask).await
     }
@@ -129,22 +129,22 @@ impl IntoFuture for EditGraph {
             let deadline = Instant::now() + PATIENCE;
             loop {
                 match send_patch(&client, &ask).await? {
-                    GraphEditOutcome::Applied(applied) => return Ok(applied),
-                    GraphEditOutcome::Accepted(_) if Instant::now() >= deadline => {
+                    GraphEditAnswer::Applied(applied) => return Ok(applied),
+                    GraphEditAnswer::Accepted(_) if Instant::now() >= deadline => {
                         return Err(ClientError::TimedOut(PATIENCE));
                     }
-                    GraphEditOutcome::Accepted(_) => tokio::time::sleep(BREATH).await,
+                    GraphEditAnswer::Accepted(_) => tokio::time::sleep(BREATH).await,
                 }
             }
         })
     }
 }
 
-async fn send_patch(client: &Client, ask: &ApiRequest) -> Result<GraphEditOutcome, ClientError> {
+async fn send_patch(client: &Client, ask: &ApiRequest) -> Result<GraphEditAnswer, ClientError> {
     let answer = client.send_request(ask).await?;
     Ok(match answer.status {
-        202 => GraphEditOutcome::Accepted(answer.json()?),
-        _ => GraphEditOutcome::Applied(answer.json()?),
+        202 => GraphEditAnswer::Accepted(answer.json()?),
+        _ => GraphEditAnswer::Applied(answer.json()?),
     })
 }
 

@@ -47,7 +47,7 @@ pub use connect::{Client, ClientBuilder};
 pub use event_batch::NewEvent;
 pub use events::EventList;
 pub use executions::ExecutionList;
-pub use graph_edits::{EditGraph, GraphEditOutcome};
+pub use graph_edits::{EditGraph, GraphEditAnswer};
 pub use graph_nodes::{NodeList, NodeProgress, NodeResult};
 pub use graph_watch::{GraphEventStream, GraphMessage};
 pub use graphs::{CreateGraph, GraphList};

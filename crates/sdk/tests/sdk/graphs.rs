@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream_sdk::client::{
-    Client, ClientRetry, GraphEditOutcome, GraphNodeEdit, GraphNotice, GraphStatus, NewExecutor, NodeResult,
+    Client, ClientRetry, GraphEditAnswer, GraphNodeEdit, GraphNotice, GraphStatus, NewExecutor, NodeResult,
     NodeStatus,
 };
 use millstream_sdk::graph::{NewGraph, NewNode, NodeSpec};
@@ -174,11 +174,11 @@ async fn undecided_patch_is_returned_without_waiting() {
     .await;
     let editing = || persistent(stub.address).edit_graph("g", 3).delete("d");
     match editing().without_waiting().await.unwrap() {
-        GraphEditOutcome::Accepted(accepted) => assert_eq!(accepted.event_id, "e-1"),
-        GraphEditOutcome::Applied(applied) => panic!("{applied:?}"),
+        GraphEditAnswer::Accepted(accepted) => assert_eq!(accepted.event_id, "e-1"),
+        GraphEditAnswer::Applied(applied) => panic!("{applied:?}"),
     }
     match editing().without_waiting().await.unwrap() {
-        GraphEditOutcome::Applied(applied) => assert_eq!(applied.revision, 4),
-        GraphEditOutcome::Accepted(accepted) => panic!("{accepted:?}"),
+        GraphEditAnswer::Applied(applied) => assert_eq!(applied.revision, 4),
+        GraphEditAnswer::Accepted(accepted) => panic!("{accepted:?}"),
     }
 }

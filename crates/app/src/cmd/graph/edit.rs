@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use millstream_sdk::Client;
-use millstream_sdk::client::GraphEditOutcome;
+use millstream_sdk::client::GraphEditAnswer;
 use millstream_workflow::graph::{GraphEdit, read_patch};
 
 use super::check::problems_failure;
@@ -15,11 +15,11 @@ pub(super) async fn run(args: &GraphEditArgs, client: &Client, output: CliOutput
     let patch = edit_request(args)?;
     let editing = client.edit_graph(&args.graph, patch.expected_revision).edits(patch.edits);
     match editing.without_waiting().await? {
-        GraphEditOutcome::Applied(applied) => {
+        GraphEditAnswer::Applied(applied) => {
             output.show(&applied, |applied| format!("{} is at revision {} now", args.graph, applied.revision))
         }
         // Accepted, and not decided within the wait.
-        GraphEditOutcome::Accepted(accepted) => output.show(&accepted, |accepted| {
+        GraphEditAnswer::Accepted(accepted) => output.show(&accepted, |accepted| {
             format!("{} is being edited by event {}", args.graph, accepted.event_id)
         }),
     }
