@@ -117,3 +117,57 @@ fn remove_null(property: &mut Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct SampleFields {
+        #[schemars(with = "Option<scalar::Seq>")]
+        shown_as_null: Option<i64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        omitted: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        omitted_reference: Option<SampleChild>,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct SampleChild {
+        n: u8,
+    }
+
+    fn schema(use_schema: impl FnOnce(&mut ApiSchemas)) -> Value {
+        let mut schemas = ApiSchemas::default();
+        use_schema(&mut schemas);
+        schemas.finish().0.remove("SampleFields").unwrap()
+    }
+
+    #[test]
+    fn omitted_fields_of_responses_are_not_null() {
+        let response = schema(|schemas| drop(schemas.response(schema_of::<SampleFields>)));
+        assert_eq!(response["required"], json!(["shown_as_null"]));
+        assert_eq!(response["properties"]["omitted"], json!({ "type": "string" }));
+        let reference = json!({ "$ref": "#/components/schemas/SampleChild" });
+        assert_eq!(response["properties"]["omitted_reference"], reference);
+        assert!(response["properties"]["shown_as_null"]["anyOf"].is_array(), "{response}");
+    }
+
+    #[test]
+    fn optional_fields_of_requests_may_be_null() {
+        let request = schema(|schemas| drop(schemas.request(schema_of::<SampleFields>)));
+        assert!(request.get("required").is_none(), "{request}");
+        assert_eq!(request["properties"]["omitted"]["type"], json!(["string", "null"]));
+    }
+
+    #[test]
+    fn types_described_differently_are_reported() {
+        let mut schemas = ApiSchemas::default();
+        schemas.request(schema_of::<SampleFields>);
+        schemas.response(schema_of::<SampleFields>);
+        assert_eq!(schemas.finish().1, ["SampleFields"]);
+    }
+}

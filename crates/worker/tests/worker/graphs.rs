@@ -100,9 +100,10 @@ pub(crate) async fn ended(
     bench: &WorkerBench,
     key: &ExecutionKey,
 ) -> (ExecutionStatus, BTreeMap<String, NodeView>) {
-    let status = eventually(PATIENCE, || async {
+    // Not the nodes: reading thousands of them would take the time that the graph needs on a busy machine.
+    let status = eventually(2 * PATIENCE, || async {
         let view = bench.execution(key).await;
-        if view.state.phase.is_ended() { Ok(view.status) } else { Err(nodes(bench, key).await) }
+        if view.state.phase.is_ended() { Ok(view.status) } else { Err((view.status, view.state.seq)) }
     })
     .await;
     (status, nodes(bench, key).await)
