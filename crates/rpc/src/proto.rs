@@ -1,7 +1,7 @@
 //! The generated messages, clients and servers of the package `millstream.v1`.
 //!
-//! The files in `generated` are made from `proto`, by `tests/words/generated_code.rs`, which also fails when they are not
-//! up to date. A build compiles no generator ([rationale](../../../docs/decisions/generated-code.md)).
+//! The files in `generated` are made from `proto`, by `tests/words/generated_code.rs`, which fails when they are
+//! not up to date. A build compiles no generator ([rationale](../../../docs/decisions/generated-code.md)).
 #![allow(
     missing_debug_implementations,
     unreachable_pub,
